@@ -36,8 +36,8 @@ this_transaction(void)
 }
 
 /* The active snapshot; after a commit PL/pgSQL may check a domain before there is one. */
-static Snapshot
-active_snapshot(void)
+Snapshot
+gk_active_snapshot(void)
 {
 	EnsurePortalSnapshotExists();
 	return GetActiveSnapshot();
@@ -54,7 +54,7 @@ listed_subtransactions(Snapshot snapshot)
 GkMoment *
 gk_note_moment(void)
 {
-	Snapshot	snapshot = active_snapshot();
+	Snapshot	snapshot = gk_active_snapshot();
 	int32		subcount = listed_subtransactions(snapshot);
 	int			count = snapshot->xcnt + subcount;
 	GkMoment   *moment = palloc(offsetof(GkMoment, running) + count * sizeof(TransactionId));
@@ -79,7 +79,7 @@ gk_note_moment(void)
 bool
 gk_is_same_moment(const GkMoment *moment)
 {
-	Snapshot	snapshot = active_snapshot();
+	Snapshot	snapshot = gk_active_snapshot();
 	int32		subcount = listed_subtransactions(snapshot);
 
 	return moment->user == GetUserId() && moment->transaction == this_transaction() &&

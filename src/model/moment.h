@@ -9,6 +9,11 @@
 
 #include "postgres.h"
 
+#include "utils/snapshot.h"
+
+/* The active snapshot. */
+extern Snapshot gk_active_snapshot(void);
+
 /* A record of what the active snapshot sees; lies in the memory context current when made. */
 typedef struct GkMoment GkMoment;
 

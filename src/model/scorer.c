@@ -7,15 +7,19 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "nodes/primnodes.h"
 #include "parser/parse_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/expandedrecord.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
@@ -23,6 +27,7 @@
 #include "model_cache.h"
 #include "nearest.h"
 #include "scorer.h"
+#include "source_changes.h"
 
 /* The most features in a HINT. */
 #define MOST_LISTED 50
@@ -132,6 +137,17 @@ describe_numbers(GkScorer *scorer, FunctionCallInfo fcinfo)
 		refuse_count(scorer->model, count);
 }
 
+/* True if an argument is a row as it is scanned. */
+static bool
+is_scanned_row(FunctionCallInfo fcinfo, int argument)
+{
+	const Node *call = fcinfo->flinfo->fn_expr;
+	const Node *node = IsA(call, FuncExpr) ? list_nth(((const FuncExpr *) call)->args, argument)
+		: NULL;
+
+	return node != NULL && IsA(node, Var) && ((const Var *) node)->varattno == InvalidAttrNumber;
+}
+
 /* Finds out in which form the features are passed. */
 static void
 describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
@@ -152,7 +168,10 @@ describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
 	else if (gk_describe_column(type, &column) && column.shape != GK_SCALAR)
 		scorer->form = GK_FORM_ARRAY;
 	else if (type_is_rowtype(type))
+	{
 		scorer->form = GK_FORM_ROW;
+		scorer->is_scanned = is_scanned_row(fcinfo, scorer->first);
+	}
 	else
 		describe_numbers(scorer, fcinfo);
 	if (scorer->form == GK_FORM_LITERAL)
@@ -365,13 +384,20 @@ find_field(const GkModel *model, TupleDesc descriptor, const char *name)
 	return found;
 }
 
+/* How many fields are needed. */
+static int
+count_fields(const GkModel *model)
+{
+	return model->array_column != NULL ? 1 : model->dimension;
+}
+
 /* Finds the features in a row type. */
 static void
 describe_fields(GkScorer *scorer, TupleDesc descriptor)
 {
 	const GkModel *model = scorer->model;
 	GkFields   *fields = &scorer->fields;
-	int			count = model->array_column != NULL ? 1 : model->dimension;
+	int			count = count_fields(model);
 
 	scorer->columns = gk_allocate(count, sizeof(GkColumn));
 	fields->numbers = gk_allocate(count, sizeof(int));
@@ -388,7 +414,6 @@ describe_fields(GkScorer *scorer, TupleDesc descriptor)
 	}
 	fields->values = gk_allocate(descriptor->natts, sizeof(Datum));
 	fields->nulls = gk_allocate(descriptor->natts, sizeof(bool));
-	fields->descriptor = CreateTupleDescCopyConstr(descriptor);
 }
 
 /* A context for the fields of a row type, instead of those of the one before. */
@@ -406,41 +431,119 @@ fields_context(GkScorer *scorer)
 	return fields->context;
 }
 
-/* Describes the type of a row, unless it is the same as in the previous call. */
+/* The record that a row of a type with a name is the handle of; NULL = none. */
+static ExpandedRecordHeader *
+record_of(Datum row)
+{
+	ExpandedRecordHeader *record;
+
+	if (!VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(row)))
+		return NULL;
+	record = (ExpandedRecordHeader *) DatumGetEOHP(row);
+	Assert(record->er_magic == ER_MAGIC);
+	return record->er_typeid != RECORDOID ? record : NULL;
+}
+
+/* True if the columns of a row are those that were described. */
+static bool
+is_described(const GkFields *fields, HeapTupleHeader row, const ExpandedRecordHeader *record)
+{
+	if (fields->descriptor == NULL || fields->type != HeapTupleHeaderGetTypeId(row) ||
+		fields->typmod != HeapTupleHeaderGetTypMod(row))
+		return false;
+	if (record != NULL)
+		return fields->cached == NULL && fields->identifier == record->er_tupdesc_id;
+	return fields->type == RECORDOID ||
+		(fields->cached != NULL && fields->cached->tupDesc_identifier == fields->identifier);
+}
+
+/* Describes rows without a type that has a name. */
+static TupleDesc
+describe_nameless(GkScorer *scorer)
+{
+	TupleDesc	descriptor = lookup_rowtype_tupdesc_copy(RECORDOID, scorer->fields.typmod);
+
+	refuse_nameless(scorer->model, descriptor);
+	describe_fields(scorer, descriptor);
+	return descriptor;
+}
+
+/* Describes rows by the record that knows what it was made by. */
+static TupleDesc
+describe_record(GkScorer *scorer, const ExpandedRecordHeader *record)
+{
+	scorer->fields.identifier = record->er_tupdesc_id;
+	describe_fields(scorer, record->er_tupdesc);
+	return CreateTupleDescCopyConstr(record->er_tupdesc);
+}
+
+/*
+ * Refuses rows that may have been made before their type was altered.  They may be older than the
+ * call, as those of a sort, but not than the snapshot of the statement.  A table that is in use for
+ * a scan is not altered, and one that is being altered may check its new rows.
+ */
 static void
-learn_fields(GkScorer *scorer, HeapTupleHeader row)
+refuse_altered(const GkScorer *scorer, Relation type, TupleDesc columns)
+{
+	if (scorer->is_scanned && type->rd_refcnt > 1)
+		return;
+	if (!gk_sees_columns(RelationGetRelid(type), columns, scorer->fields.numbers,
+						 count_fields(scorer->model), gk_active_snapshot()))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("type %s was altered while its rows were being scored",
+						format_type_be(scorer->fields.type)),
+				 errhint("Try again.")));
+}
+
+/* Describes rows by what their type is now; whoever else alters it waits for the transaction. */
+static TupleDesc
+describe_named(GkScorer *scorer)
 {
 	GkFields   *fields = &scorer->fields;
+	TypeCacheEntry *cached = lookup_type_cache(fields->type, TYPECACHE_TUPDESC);
+	Relation	relation = try_relation_open(cached->typrelid, AccessShareLock);
 	TupleDesc	descriptor;
+
+	if (relation == NULL)
+		refuse_type("the row", fields->type);
+	descriptor = lookup_rowtype_tupdesc_copy(fields->type, fields->typmod);
+	fields->identifier = cached->tupDesc_identifier;
+	describe_fields(scorer, descriptor);
+	refuse_altered(scorer, relation, descriptor);
+	fields->cached = cached;
+	relation_close(relation, NoLock);
+	return descriptor;
+}
+
+/* Describes the columns of a row, unless they are the same as in the previous call. */
+static void
+learn_fields(GkScorer *scorer, HeapTupleHeader row, const ExpandedRecordHeader *record)
+{
+	GkFields   *fields = &scorer->fields;
 	MemoryContext before;
 
-	if (fields->descriptor != NULL && fields->type == HeapTupleHeaderGetTypeId(row) &&
-		fields->typmod == HeapTupleHeaderGetTypMod(row) &&
-		(fields->cached == NULL || fields->cached->tupDesc_identifier == fields->identifier))
+	if (is_described(fields, row, record))
 		return;
 	before = MemoryContextSwitchTo(fields_context(scorer));
 	fields->type = HeapTupleHeaderGetTypeId(row);
 	fields->typmod = HeapTupleHeaderGetTypMod(row);
-	descriptor = lookup_rowtype_tupdesc(fields->type, fields->typmod);
-	fields->cached = fields->type == RECORDOID ? NULL
-		: lookup_type_cache(fields->type, TYPECACHE_TUPDESC);
-	fields->identifier = fields->cached != NULL ? fields->cached->tupDesc_identifier : 0;
-	if (fields->type == RECORDOID)
-		refuse_nameless(scorer->model, descriptor);
-	describe_fields(scorer, descriptor);
+	fields->cached = NULL;
+	fields->descriptor = record != NULL ? describe_record(scorer, record)
+		: fields->type == RECORDOID ? describe_nameless(scorer) : describe_named(scorer);
 	MemoryContextSwitchTo(before);
-	ReleaseTupleDesc(descriptor);
 }
 
 /* Takes features that are columns of a row, or the elements of its array. */
 static bool
 take_row(GkScorer *scorer, Datum datum)
 {
+	const ExpandedRecordHeader *record = record_of(datum);
 	HeapTupleHeader row = DatumGetHeapTupleHeader(datum);
 	GkFields   *fields = &scorer->fields;
 	HeapTupleData tuple = {0};
 
-	learn_fields(scorer, row);
+	learn_fields(scorer, row, record);
 	tuple.t_len = HeapTupleHeaderGetDatumLength(row);
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_data = row;

@@ -29,8 +29,8 @@ typedef struct GkFields
 	Oid			type;
 	int32		typmod;
 	TupleDesc	descriptor;		/* NULL = not yet known */
-	const struct TypeCacheEntry *cached;	/* of a type that has a name; NULL = none */
-	uint64		identifier;		/* of its columns when described */
+	const struct TypeCacheEntry *cached;	/* NULL = not described by what a type is now */
+	uint64		identifier;		/* of the columns of a type that has a name */
 	int		   *numbers;		/* of the fields of the features, or of the array */
 	Datum	   *values;
 	bool	   *nulls;
@@ -44,6 +44,7 @@ typedef struct GkScorer
 	GkMoment   *moment;			/* NULL = the model is not a table's */
 	int			first;			/* number of the first argument with features */
 	GkForm		form;
+	bool		is_scanned;		/* the row is one as it is scanned */
 	GkColumn   *columns;		/* how to decode the features, or the array */
 	GkFields	fields;
 	double	   *values;			/* dimension: room for the elements of an array */

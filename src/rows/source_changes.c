@@ -75,6 +75,42 @@ begin_scan(const Facts *facts, Relation catalog, Oid id, Snapshot snapshot)
 							  &key);
 }
 
+/* True if values of a column, as it was, can be read as those of the column of now. */
+static bool
+has_same_values(const FormData_pg_attribute *then, const FormData_pg_attribute *now)
+{
+	return then->attlen == now->attlen && then->attalign == now->attalign &&
+		(then->atttypid == now->atttypid || now->attisdropped);
+}
+
+/* True if rows that a snapshot knows can be read by the columns of now, some of them by name. */
+bool
+gk_sees_columns(Oid id, TupleDesc columns, const int *numbers, int count, Snapshot snapshot)
+{
+	Relation	catalog = table_open(AttributeRelationId, AccessShareLock);
+	SysScanDesc scan = begin_scan(&of_columns, catalog, id, snapshot);
+	int			named = 0;
+	bool		same = true;
+	HeapTuple	row;
+
+	while (same && HeapTupleIsValid(row = systable_getnext(scan)))
+	{
+		const FormData_pg_attribute *then = (Form_pg_attribute) GETSTRUCT(row);
+		const FormData_pg_attribute *now;
+
+		if (then->attnum < 1 || then->attnum > columns->natts)
+			continue;
+		now = TupleDescAttr(columns, then->attnum - 1);
+		same = has_same_values(then, now);
+		for (int i = 0; i < count; i++)
+			named += numbers[i] == then->attnum &&
+				strcmp(NameStr(then->attname), NameStr(now->attname)) == 0;
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return same && named == count;
+}
+
 /* What is known of a table in pg_class: what a snapshot sees, without one what is there now. */
 static bool
 find_table(Oid id, Snapshot snapshot, FormData_pg_class *table)

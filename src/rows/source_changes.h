@@ -6,6 +6,7 @@
 
 #include "postgres.h"
 
+#include "access/tupdesc.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "utils/snapshot.h"
@@ -37,5 +38,12 @@ extern bool gk_have_rows(const List *tables);
  * since, or that are gone.  Those of foreign tables are not looked at.
  */
 extern bool gk_have_other_rows(const List *tables, Snapshot snapshot);
+
+/*
+ * True if rows of a table or composite type that were made since the snapshot was taken can be read
+ * by its columns of now, and the columns of these numbers still have their names.
+ */
+extern bool gk_sees_columns(Oid id, TupleDesc columns, const int *numbers, int count,
+							Snapshot snapshot);
 
 #endif							/* GK_SOURCE_CHANGES_H */

@@ -205,6 +205,37 @@ SELECT is((SELECT array_agg(gkmeans_predict(model, 5, 3, 1, 0)) FROM unnest('{m,
 SELECT is((SELECT array_agg(gkmeans_predict(model, f) ORDER BY n) FROM unnest('{m,spread,m,spread}'::text[]) WITH ORDINALITY u(model, n), LATERAL (SELECT 5 AS a, 3 AS b, 1 AS c, 0 AS d, 0.5 AS x, 0.5 AS y) f),
 	(SELECT ARRAY[1, s, 1, s] FROM gkmeans_predict('spread', 0.5, 0.5) s), 'another one in every row');
 
+-- Types that are altered in the statement while older rows wait to be scored: after the first of them, or before
+CREATE TYPE waiting AS (other int, x float8, y float8);
+SELECT gkmeans_import_model('waited', '{{1,0},{3,3},{0,1}}', features => '{x,y}');
+CREATE FUNCTION alter_at(i int, place int, alteration text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF i = place THEN EXECUTE 'ALTER TYPE waiting ' || replace(alteration, ';', '; ALTER TYPE waiting'); END IF;
+	RETURN i;
+END $$;
+CREATE FUNCTION altered(call text, alteration text, is_early boolean) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	EXECUTE format('SELECT count(s), count(alter_at(i, %1$s, %3$L)) FROM (SELECT ROW(1, 5.408927614e-315, 0)::waiting AS r, alter_at(i, %2$s, %3$L) AS i FROM generate_series(1, 9) i ORDER BY 2) q, LATERAL %4$s s',
+		CASE WHEN is_early THEN 0 ELSE 5 END, CASE WHEN is_early THEN 5 ELSE 0 END, alteration, call);
+	RAISE EXCEPTION 'no error';
+EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT is(altered(call, 'ALTER ATTRIBUTE x TYPE numeric', is_early), '55000 type waiting was altered while its rows were being scored', call || CASE WHEN is_early THEN ', before the first row' ELSE '' END)
+FROM unnest('{"gkmeans_predict(''waited'', r)","gkmeans_predict_version(''waited'', 1, r)","gkmeans_distance(''waited'', r)","gkmeans_transform(''waited'', r)","gkmeans_name(''waited'', r)","gkmeans_anomaly_score(''waited'', r)","gkmeans_anomaly_percentile(''waited'', r)","gkmeans_nearest(''waited'', 1, r)","gkmeans_explain(''waited'', r)","gkmeans_score(''waited'', r)","gkmeans_predict_with((SELECT gkmeans_export(''waited'')::jsonb), r)"}'::text[]) call, unnest('{false,true}'::boolean[]) is_early;
+SELECT is(altered('gkmeans_predict(''waited'', r)', alteration, is_early), result, alteration || CASE WHEN is_early THEN ', before the first row' ELSE '' END)
+FROM (VALUES ('ALTER ATTRIBUTE other TYPE text', '55000 type waiting was altered while its rows were being scored'),
+	('RENAME ATTRIBUTE x TO z; RENAME ATTRIBUTE y TO x; RENAME ATTRIBUTE z TO y', '55000 type waiting was altered while its rows were being scored'),
+	('DROP ATTRIBUTE x, ADD ATTRIBUTE x numeric', '55000 type waiting was altered while its rows were being scored'),
+	('ALTER ATTRIBUTE other TYPE text; DROP ATTRIBUTE other', '55000 type waiting was altered while its rows were being scored'),
+	('DROP ATTRIBUTE other', 'P0001 no error'), ('ADD ATTRIBUTE z text', 'P0001 no error'), ('OWNER TO CURRENT_USER', 'P0001 no error')) alterations (alteration, result), unnest('{false,true}'::boolean[]) is_early;
+CREATE FUNCTION all_waiting() RETURNS SETOF waiting LANGUAGE sql VOLATILE AS $$ SELECT 5, 5.408927614e-315, 0 FROM generate_series(1, 9) i $$;
+SELECT fails_with($$SELECT gkmeans_predict('waited', w), alter_at(w.other, 5, 'ALTER ATTRIBUTE x TYPE numeric') FROM all_waiting() w$$, '55000', 'rows of a function', 'type waiting was altered while its rows were being scored');
+-- Tables that are altered may score their rows
+CREATE TABLE scored (x float8, y float8, CHECK (gkmeans_predict('waited', scored) = 1));
+INSERT INTO scored SELECT 3, i FROM generate_series(2, 9) i;
+SELECT format('CREATE INDEX ON scored (gkmeans_predict_with(%L::jsonb, scored))', gkmeans_export('waited')) AS create_index \gset
+:create_index;
+ALTER TABLE scored ALTER x TYPE numeric, ADD z int DEFAULT 3;
+SELECT is(count(*), 8::bigint, 'a table that is altered scores its rows') FROM scored s WHERE gkmeans_predict('waited', s) = 1;
+
 -- Arrays of every type of number: elements that are NULL or no number, and wrong counts of them
 CREATE TABLE corners AS SELECT i AS id, ARRAY[i & 1, i >> 1 & 1, i >> 2 & 1] AS v FROM generate_series(0, 7) i;
 SELECT gkmeans_import_model('corner', ARRAY(SELECT v::float8[] FROM corners ORDER BY id));
@@ -308,6 +339,21 @@ BEGIN
 	RETURN seen;
 END $$;
 SELECT is(follow(), '20 1 20, 10 1 10, 0 1 0, 20', 'each expression sees the version that is deployed');
+
+-- A variable of PL/pgSQL keeps the columns that it was made by
+CREATE FUNCTION keep_waiting() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	kept waiting := ROW(1, 3, 3);
+	seen text := '';
+BEGIN
+	FOR i IN 1 .. 3 LOOP
+		seen := seen || gkmeans_predict('waited', kept);
+		IF i = 1 THEN ALTER TYPE waiting ALTER ATTRIBUTE x TYPE numeric; END IF;
+		IF i = 2 THEN kept := ROW(1, 0, 1); END IF;
+	END LOOP;
+	RETURN seen;
+END $$;
+SELECT is(keep_waiting(), '112', 'a variable that is older than its type');
 
 -- Rows of two types in turn: what is known of a type is freed with the next one
 CREATE TYPE one_way AS (x float8, y float8);
