@@ -3,14 +3,16 @@
  *
  * Ids are kept as they are from the reading to the writing of labels, and labels that are compared
  * for some rows.  Before there is a column of a composite type, PostgreSQL would let it be altered,
- * and take the bytes of the old one for the new one.
+ * and take the bytes of the old one for the new one; and it would let any type be dropped.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/transam.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -44,14 +46,17 @@ add_columns(Oid relation_id, Parts *parts)
 		relation_close(relation, NoLock);
 }
 
-/* Adds a type, and what it consists of. */
+/* Adds a type, and what it consists of, and locks them. */
 static void
 add_type(Oid type, Parts *parts)
 {
-	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	HeapTuple	tuple;
 	FormData_pg_type form;
 
 	check_stack_depth();
+	if (type >= FirstNormalObjectId)
+		LockDatabaseObject(TypeRelationId, type, 0, AccessShareLock);
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	parts->found = lappend_oid(parts->found, HeapTupleIsValid(tuple) ? type : InvalidOid);
 	if (!HeapTupleIsValid(tuple))
 		return;

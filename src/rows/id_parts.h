@@ -10,8 +10,8 @@
 
 /*
  * The types that values of a type consist of, in domains, arrays, ranges and columns, with the
- * modifiers of columns: a list of OIDs.  Whoever else would alter them waits for the transaction.
- * It begins with InvalidOid if the type does not exist.
+ * modifiers of columns: a list of OIDs.  Whoever else would alter or drop them waits for the
+ * transaction.  It begins with InvalidOid if the type does not exist.
  */
 extern List *gk_id_parts(Oid type);
 
