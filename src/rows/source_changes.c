@@ -443,8 +443,7 @@ has_other_rows(Oid id, Snapshot snapshot)
 
 	if (relation == NULL)
 		return true;
-	/* commands leave out the temporary children of other sessions */
-	if (relation->rd_rel->relkind == RELKIND_RELATION && !RELATION_IS_OTHER_TEMP(relation))
+	if (relation->rd_rel->relkind == RELKIND_RELATION)
 	{
 		latest = RegisterSnapshot(GetLatestSnapshot());
 		differ = sees_more(relation, latest, snapshot) || sees_more(relation, snapshot, latest);
@@ -567,8 +566,7 @@ gk_have_rows(const List *tables)
 		char		kind = get_rel_relkind(id);
 
 		have = have || kind == RELKIND_FOREIGN_TABLE ||
-			(kind == RELKIND_RELATION && !isOtherTempNamespace(get_rel_namespace(id)) &&
-			 sees_rows(id, latest));
+			(kind == RELKIND_RELATION && sees_rows(id, latest));
 	}
 	UnregisterSnapshot(latest);
 	return have;

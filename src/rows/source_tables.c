@@ -5,6 +5,7 @@
 
 #include "access/relation.h"
 #include "access/sysattr.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
@@ -124,15 +125,21 @@ add_names(Search *search, TupleDesc parent, const Bitmapset *columns, Oid relati
 }
 
 /*
- * The partitions or children of a table; none if it is gone.  PostgreSQL raises an internal error
- * then, and nothing keeps others from dropping it; but what it knows of the table stays the same
- * from one line to the next.
+ * The partitions or children of a table that commands reach, not temporary ones of other sessions;
+ * none if it is gone.  PostgreSQL raises an internal error then, and nothing keeps others from
+ * dropping it; but what it knows of the table stays the same from one line to the next.
  */
 static List *
 children_of(Oid relation_id)
 {
-	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relation_id))
+	List	   *children = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relation_id))
 		? find_inheritance_children(relation_id, NoLock) : NIL;
+	ListCell   *cell;
+
+	foreach(cell, children)
+		if (isOtherTempNamespace(get_rel_namespace(lfirst_oid(cell))))
+			children = foreach_delete_current(children, cell);
+	return children;
 }
 
 /* Puts a list of OIDs in order, each once. */

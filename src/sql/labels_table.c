@@ -470,19 +470,14 @@ is_elsewhere(const GkLabelsTable *table)
 	return get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE || gk_is_citus_table(relation_id);
 }
 
-/* Locks the table as TRUNCATE does, with a hint if that cannot be: nobody adds a row. */
-static void
-lock_to_truncate(const GkLabelsTable *table)
+/* True if the table has rows, or may have; it is locked as TRUNCATE does: nobody adds one. */
+static bool
+lock_and_find_rows(const GkLabelsTable *table)
 {
-	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
-
-	callback.previous = error_context_stack;
-	error_context_stack = &callback;
 	if (is_elsewhere(table))
-		LockRelationOid(table->output.relation_id, AccessExclusiveLock);
-	else
-		gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
-	error_context_stack = callback.previous;
+		return true;
+	gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
+	return gk_have_rows(gk_family_of(table->output.relation_id));
 }
 
 /* Empties the table, with a hint if that cannot be; says, if asked to, whether it had rows. */
@@ -491,10 +486,10 @@ truncate_table(const GkLabelsTable *table, bool *had_rows)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 
-	if (had_rows != NULL)
-		*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
+	if (had_rows != NULL)
+		*had_rows = lock_and_find_rows(table);
 	gk_truncate(&table->output);
 	error_context_stack = callback.previous;
 }
@@ -572,7 +567,7 @@ is_written_since(const GkLabelsTable *table, Snapshot snapshot)
 
 /*
  * Raises an error if the table is not the one that the transaction sees: rows that were committed
- * since, or written anew by ALTER TABLE, would stay beside the new labels.
+ * since, or written anew by ALTER TABLE, may be newer than the labels, or would stay beside them.
  */
 static void
 check_snapshot(const GkLabelsTable *table)
@@ -614,16 +609,12 @@ gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 		check_type(table);
 		return true;
 	}
-	if (table->if_exists == GK_EXISTS_REPLACE)
-		lock_to_truncate(table);
-	else
-		lock_table(table);
+	lock_table(table);
 	check_replaced(table);
 	check_type(table);
 	/* its columns and indexes may have changed while the rows were read */
 	check_existing(table);
-	if (table->if_exists != GK_EXISTS_REPLACE)
-		check_snapshot(table);
+	check_snapshot(table);
 	return read_by == NULL || IsolationUsesXactSnapshot() || !is_written_since(table, read_by);
 }
 
