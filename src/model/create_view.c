@@ -24,6 +24,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "checked_command.h"
 #include "definition.h"
 #include "model.h"
 #include "model_cache.h"
@@ -236,19 +237,20 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 {
 	int			nest_level = NewGUCNestLevel();
 	CommandId	before = GetCurrentCommandId(false);
-	char	   *command;
+	GkCheckedCommand command = {0};
 	int			code;
 
 	if (scored)
 		describe_scored(view);
 	else
 		describe_clusters(view);
-	command = psprintf("CREATE %sVIEW %s WITH (security_invoker = true) AS\nSELECT%s\nFROM %s",
-					   replace ? "OR REPLACE " : "", gk_quoted_name(name), view->columns.data,
-					   view->from.data);
-	code = SPI_execute(command, false, 0);
+	command.text =
+		psprintf("CREATE %sVIEW %s WITH (security_invoker = true) AS\nSELECT%s\nFROM %s",
+				 replace ? "OR REPLACE " : "", gk_quoted_name(name), view->columns.data,
+				 view->from.data);
+	SPI_freeplan(gk_execute_checked(&command, 0, 0, NULL, NULL, NULL, &code));
 	if (code < 0)
-		elog(ERROR, "could not run \"%s\": %s", command, SPI_result_code_string(code));
+		elog(ERROR, "could not run \"%s\": %s", command.text, SPI_result_code_string(code));
 	check_view(gk_made_relation(name, RULERELNAME, CStringGetDatum(ViewSelectRuleName), before),
 			   scored);
 	AtEOXact_GUC(false, nest_level);

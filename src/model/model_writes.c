@@ -118,6 +118,7 @@ gk_change_model(Oid relation_id, const char *command, int expected, int count, O
 void
 gk_set_model_definition(Oid relation_id, const char *definition)
 {
+	GkCheckedCommand command = {0};
 	AttrNumber	column;
 	Oid			before;
 	int			code;
@@ -125,9 +126,9 @@ gk_set_model_definition(Oid relation_id, const char *definition)
 	LockRelationOid(relation_id, AccessExclusiveLock);
 	column = get_attnum(relation_id, "definition");
 	before = GetAttrDefaultOid(relation_id, column);
-	code = SPI_execute(psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
-								gk_quoted_model_name(relation_id),
-								quote_literal_cstr(definition)), false, 0);
+	command.text = psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
+							gk_quoted_model_name(relation_id), quote_literal_cstr(definition));
+	SPI_freeplan(gk_execute_checked(&command, 0, 0, NULL, NULL, NULL, &code));
 	if (code != SPI_OK_UTILITY)
 		elog(ERROR, "could not alter model %s: %s", gk_quoted_model_name(relation_id),
 			 SPI_result_code_string(code));

@@ -9,6 +9,9 @@
 
 #include "checked_command.h"
 
+/* How the server's messages about a row that was altered meanwhile begin, in any language. */
+#define CONCURRENTLY "tuple concurrently "
+
 static post_parse_analyze_hook_type next_analyse_hook;
 static object_access_hook_type next_access_hook;
 
@@ -61,12 +64,36 @@ execute(const GkCheckedCommand *command, int options, int count, Oid *types, Dat
 	return plan;
 }
 
+/*
+ * Raises the current error again, but as 40001 an internal one about a row of the catalogs that
+ * another session has altered meanwhile: a GRANT does not wait for who has locked the table.
+ */
+static void
+rethrow(MemoryContext context)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL ||
+		strncmp(error->message, CONCURRENTLY, strlen(CONCURRENTLY)) != 0)
+		PG_RE_THROW();
+	FlushErrorState();
+	error->sqlerrcode = ERRCODE_T_R_SERIALIZATION_FAILURE;
+	error->detail = psprintf(_("Privileges or other properties were altered meanwhile: %s."),
+							 error->message);
+	error->message = pstrdup(_("could not serialize access due to concurrent update"));
+	error->hint = pstrdup(_("Try again."));
+	ReThrowError(error);
+}
+
 /* The same, checked. */
 SPIPlanPtr
 gk_execute_checked(const GkCheckedCommand *command, int options, int count, Oid *types,
 				   Datum *values, const char *nulls, int *code)
 {
 	const GkCheckedCommand *outer = running;
+	MemoryContext before = CurrentMemoryContext;
 	SPIPlanPtr	volatile plan = NULL;
 
 	running = command;
@@ -74,10 +101,12 @@ gk_execute_checked(const GkCheckedCommand *command, int options, int count, Oid 
 	{
 		plan = execute(command, options, count, types, values, nulls, code);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
 		running = outer;
+		rethrow(before);
 	}
 	PG_END_TRY();
+	running = outer;
 	return plan;
 }

@@ -29,7 +29,7 @@ extern void gk_install_checks(void);
 
 /*
  * Prepares and executes a command; returns the plan, and the code that SPI returned.  SPI must be
- * connected.
+ * connected.  40001 if another session has altered what is altered.
  */
 extern SPIPlanPtr gk_execute_checked(const GkCheckedCommand *command, int options, int count,
 									 Oid *types, Datum *values, const char *nulls, int *code);
