@@ -25,6 +25,7 @@
 #include "prepare.h"
 #include "quality.h"
 #include "scorer.h"
+#include "source_query.h"
 #include "sql_function.h"
 #include "sql_values.h"
 
@@ -251,6 +252,23 @@ number_labels(GkCall *call, GkLabelNumbers *numbers, int32 *of_rows)
 		refuse_labels(call);
 }
 
+/* The same; what rows without a type consist of may be dropped by the source, or by others. */
+static void
+try_number_labels(GkCall *call, GkLabelNumbers *numbers, int32 *of_rows)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		number_labels(call, numbers, of_rows);
+	}
+	PG_CATCH();
+	{
+		gk_rethrow_as_change(before);
+	}
+	PG_END_TRY();
+}
+
 /* The labels of all rows in the order of their texts; returns how many there are. */
 static int
 read_labels(GkCall *call, int32 *of_rows)
@@ -261,7 +279,7 @@ read_labels(GkCall *call, int32 *of_rows)
 	/* to scale many rows can take long */
 	gk_source_check_ids(call->source);
 	numbers = gk_label_numbers_create(call->id_type);
-	number_labels(call, numbers, of_rows);
+	try_number_labels(call, numbers, of_rows);
 	sort_labels(numbers, of_rows, call->arguments.fit.rows);
 	count = gk_label_numbers_count(numbers);
 	gk_label_numbers_drop(numbers);

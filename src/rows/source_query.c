@@ -56,8 +56,8 @@ lacks_schema(void)
  * source.  Nothing keeps the types, collations and functions of a plan, nor, from functions of the
  * source itself, sequences, and indexes and partitions that are not yet read.
  */
-static void
-rethrow(MemoryContext context)
+void
+gk_rethrow_as_change(MemoryContext context)
 {
 	ErrorData  *error;
 
@@ -194,7 +194,7 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 	}
 	PG_CATCH();
 	{
-		rethrow(before);
+		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
 	(void) check_temporary((Node *) query, NULL);
@@ -291,7 +291,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	}
 	PG_CATCH();
 	{
-		rethrow(before);
+		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
 	return query;
@@ -388,7 +388,7 @@ execute(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *rece
 	}
 	PG_CATCH();
 	{
-		rethrow(before);
+		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
 }

@@ -62,6 +62,12 @@ extern bool gk_query_is_replaced(const GkSourceQuery *query);
 extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
 						 DestReceiver *receiver);
 
+/*
+ * In PG_CATCH, raises the current error again: an internal one about an object that is gone as
+ * 55000, that the source changed.  The memory context is that of before.
+ */
+extern void gk_rethrow_as_change(MemoryContext context) __attribute__((noreturn));
+
 /* Raises the errors of a query that the user may not run; connects to nothing. */
 extern void gk_query_check(const GkSourceQuery *query);
 

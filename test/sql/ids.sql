@@ -81,6 +81,7 @@ CREATE TYPE passing AS RANGE (subtype = int);
 SELECT fails_with($$SELECT gkmeans_fit('SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id', labels_table => 'passing_labels')$$, '42704', 'a type that is dropped cannot be written', 'was dropped while the source was being read');
 SELECT fails_with($$SELECT gkmeans_fit_predict(NULL::passing, 'SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 2, 'id')$$, '42704', 'nor returned', 'was dropped while the source was being read');
 SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT passing(0, i) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 'id')$$, '42704', 'nor evaluated', 'was dropped while the source was being read');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT ROW(passing(0, i)) AS id, drop_at_nine(i) AS x FROM generate_series(1, 9) i', '{x}', 'id')$$, '55000', 'nor evaluated in a row without a type', 'source changed while it was being read');
 
 -- One that drops a type before its first row is taken, or between two readings.
 CREATE DOMAIN number AS float8;
