@@ -93,7 +93,10 @@ gk_search_path(Snapshot snapshot)
 		Meaning    *schema = palloc(sizeof(Meaning));
 
 		if (strcmp(name, "$user") == 0)
-			name = GetUserNameFromId(GetUserId(), false);
+			name = GetUserNameFromId(GetUserId(), true);
+		/* the role was dropped */
+		if (name == NULL)
+			continue;
 		schema->then = find_schema(name, snapshot);
 		schema->now = find_schema(name, NULL);
 		if (OidIsValid(schema->then))
