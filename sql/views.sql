@@ -179,7 +179,8 @@ BEGIN
     THEN
         RAISE EXCEPTION 'schema "gkmeans" belongs to another role'
             USING DETAIL = 'Its owner could put functions into it, and give its name to another schema.',
-            HINT = 'Drop or rename it. Without SCHEMA, CREATE EXTENSION makes a schema of that name.',
+            HINT = 'Drop or rename it: without SCHEMA, CREATE EXTENSION makes a schema of that name. '
+                'To restore a dump or to update, ALTER SCHEMA gkmeans OWNER TO CURRENT_USER.',
             ERRCODE = 'insufficient_privilege';
     END IF;
 END
