@@ -11,7 +11,6 @@
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "nodes/primnodes.h"
 #include "parser/parse_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -137,17 +136,6 @@ describe_numbers(GkScorer *scorer, FunctionCallInfo fcinfo)
 		refuse_count(scorer->model, count);
 }
 
-/* True if an argument is a row as it is scanned. */
-static bool
-is_scanned_row(FunctionCallInfo fcinfo, int argument)
-{
-	const Node *call = fcinfo->flinfo->fn_expr;
-	const Node *node = IsA(call, FuncExpr) ? list_nth(((const FuncExpr *) call)->args, argument)
-		: NULL;
-
-	return node != NULL && IsA(node, Var) && ((const Var *) node)->varattno == InvalidAttrNumber;
-}
-
 /* Finds out in which form the features are passed. */
 static void
 describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
@@ -168,10 +156,7 @@ describe_arguments(GkScorer *scorer, FunctionCallInfo fcinfo)
 	else if (gk_describe_column(type, &column) && column.shape != GK_SCALAR)
 		scorer->form = GK_FORM_ARRAY;
 	else if (type_is_rowtype(type))
-	{
 		scorer->form = GK_FORM_ROW;
-		scorer->is_scanned = is_scanned_row(fcinfo, scorer->first);
-	}
 	else
 		describe_numbers(scorer, fcinfo);
 	if (scorer->form == GK_FORM_LITERAL)
@@ -477,23 +462,27 @@ describe_record(GkScorer *scorer, const ExpandedRecordHeader *record)
 	return CreateTupleDescCopyConstr(record->er_tupdesc);
 }
 
-/*
- * Refuses rows that may have been made before their type was altered.  They may be older than the
- * call, as those of a sort, but not than the snapshot of the statement.  A table that is in use for
- * a scan is not altered, and one that is being altered may check its new rows.
- */
+/* Reports rows that were made before their type was altered. */
 static void
-refuse_altered(const GkScorer *scorer, Relation type, TupleDesc columns)
+refuse_altered(Oid type)
 {
-	if (scorer->is_scanned && type->rd_refcnt > 1)
-		return;
-	if (!gk_sees_columns(RelationGetRelid(type), columns, scorer->fields.numbers,
-						 count_fields(scorer->model), gk_active_snapshot()))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("type %s was altered while its rows were being scored",
-						format_type_be(scorer->fields.type)),
-				 errhint("Try again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("type %s was altered while its rows were being scored", format_type_be(type)),
+			 errhint("Try again.")));
+}
+
+/*
+ * True if rows that the statement made can be read by what their type is now; they may be older
+ * than the call, as those of a sort.  A table that is open elsewhere is mostly being scanned, and
+ * so not altered, or being altered, and its new rows checked or indexed.
+ */
+static bool
+is_readable(const GkScorer *scorer, Relation type, TupleDesc columns)
+{
+	return (type->rd_rel->relkind != RELKIND_COMPOSITE_TYPE && type->rd_refcnt > 1) ||
+		gk_sees_columns(RelationGetRelid(type), columns, scorer->fields.numbers,
+						count_fields(scorer->model), gk_active_snapshot());
 }
 
 /* Describes rows by what their type is now; whoever else alters it waits for the transaction. */
@@ -510,7 +499,8 @@ describe_named(GkScorer *scorer)
 	descriptor = lookup_rowtype_tupdesc_copy(fields->type, fields->typmod);
 	fields->identifier = cached->tupDesc_identifier;
 	describe_fields(scorer, descriptor);
-	refuse_altered(scorer, relation, descriptor);
+	if (!is_readable(scorer, relation, descriptor))
+		refuse_altered(fields->type);
 	fields->cached = cached;
 	relation_close(relation, NoLock);
 	return descriptor;

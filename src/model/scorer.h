@@ -44,7 +44,6 @@ typedef struct GkScorer
 	GkMoment   *moment;			/* NULL = the model is not a table's */
 	int			first;			/* number of the first argument with features */
 	GkForm		form;
-	bool		is_scanned;		/* the row is one as it is scanned */
 	GkColumn   *columns;		/* how to decode the features, or the array */
 	GkFields	fields;
 	double	   *values;			/* dimension: room for the elements of an array */

@@ -89,7 +89,6 @@ gk_sees_columns(Oid id, TupleDesc columns, const int *numbers, int count, Snapsh
 {
 	Relation	catalog = table_open(AttributeRelationId, AccessShareLock);
 	SysScanDesc scan = begin_scan(&of_columns, catalog, id, snapshot);
-	int			named = 0;
 	bool		same = true;
 	HeapTuple	row;
 
@@ -102,13 +101,13 @@ gk_sees_columns(Oid id, TupleDesc columns, const int *numbers, int count, Snapsh
 			continue;
 		now = TupleDescAttr(columns, then->attnum - 1);
 		same = has_same_values(then, now);
-		for (int i = 0; i < count; i++)
-			named += numbers[i] == then->attnum &&
+		for (int i = 0; same && i < count; i++)
+			same = numbers[i] != then->attnum ||
 				strcmp(NameStr(then->attname), NameStr(now->attname)) == 0;
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
-	return same && named == count;
+	return same;
 }
 
 /* What is known of a table in pg_class: what a snapshot sees, without one what is there now. */

@@ -41,7 +41,8 @@ extern bool gk_have_other_rows(const List *tables, Snapshot snapshot);
 
 /*
  * True if rows of a table or composite type that were made since the snapshot was taken can be read
- * by its columns of now, and the columns of these numbers still have their names.
+ * by its columns of now, and those of these numbers still have their names.  Columns that it does
+ * not see were added since, or all of the type.
  */
 extern bool gk_sees_columns(Oid id, TupleDesc columns, const int *numbers, int count,
 							Snapshot snapshot);
