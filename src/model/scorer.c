@@ -8,6 +8,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/tupmacs.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -476,6 +477,11 @@ refuse_altered(Oid type)
  * True if rows that the statement made can be read by what their type is now; they may be older
  * than the call, as those of a sort.  A table that is open elsewhere is mostly being scanned, and
  * so not altered, or being altered, and its new rows checked or indexed.
+ *
+ * Rows can still be older than the type: those of a function while something else has the table
+ * open, and those that are older than the snapshot, as arguments of volatile SQL functions, and
+ * arrays and fields of records in PL/pgSQL.  The server refuses them if they have a version.  Of
+ * others, bytes may be taken for other values, but only those within the row are read.
  */
 static bool
 is_readable(const GkScorer *scorer, Relation type, TupleDesc columns)
@@ -524,6 +530,39 @@ learn_fields(GkScorer *scorer, HeapTupleHeader row, const ExpandedRecordHeader *
 	MemoryContextSwitchTo(before);
 }
 
+/* True if the server compares the columns that a row was made by with those that it is read by. */
+static inline bool
+has_version(HeapTupleHeader row)
+{
+	/* from 15.19 on and in minor versions of that time */
+#ifdef VersionedDatumOffsetNumber
+	return HeapTupleHeaderIsVersionedDatum(row);
+#else
+	return false;
+#endif
+}
+
+/* True if the fields lie within a row that may be older than its type: values hold no pointers. */
+static bool
+is_within(HeapTupleHeader row, TupleDesc descriptor)
+{
+	const char *data = (const char *) row + row->t_hoff;
+	Size		bytes = HeapTupleHeaderGetDatumLength(row) - row->t_hoff;
+	int			count = Min(HeapTupleHeaderGetNatts(row), descriptor->natts);
+	bool		has_nulls = (row->t_infomask & HEAP_HASNULL) != 0;
+	Size		offset = 0;
+	bool		within = true;
+
+	for (int i = 0; within && i < count; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, i);
+
+		within = (has_nulls && att_isnull(i, row->t_bits)) ||
+			gk_pass_value(data, bytes, &offset, attribute->attlen, attribute->attalign);
+	}
+	return within;
+}
+
 /* Takes features that are columns of a row, or the elements of its array. */
 static bool
 take_row(GkScorer *scorer, Datum datum)
@@ -534,6 +573,8 @@ take_row(GkScorer *scorer, Datum datum)
 	HeapTupleData tuple = {0};
 
 	learn_fields(scorer, row, record);
+	if (fields->cached != NULL && !has_version(row) && !is_within(row, fields->descriptor))
+		refuse_altered(fields->type);
 	tuple.t_len = HeapTupleHeaderGetDatumLength(row);
 	ItemPointerSetInvalid(&tuple.t_self);
 	tuple.t_data = row;

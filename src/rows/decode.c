@@ -157,6 +157,43 @@ gk_is_integer(const GkColumn *column)
 	return column->element == GK_INT2 || column->element == GK_INT4 || column->element == GK_INT8;
 }
 
+/* The size of a value of variable length of which some bytes are there; 0 if it is not in place. */
+static inline Size
+varlena_size(const char *place, Size bytes, bool is_aligned)
+{
+	Size		size;
+
+	if (VARATT_IS_1B(place))
+		return VARATT_IS_1B_E(place) ? 0 : VARSIZE_1B(place);
+	if (!is_aligned || bytes < VARHDRSZ)
+		return 0;
+	size = VARSIZE_4B(place);
+	return size < (VARATT_IS_4B_C(place) ? VARHDRSZ_COMPRESSED : VARHDRSZ) ? 0 : size;
+}
+
+/* Moves an offset past the next value; false if it is not whole within some bytes. */
+bool
+gk_pass_value(const char *data, Size bytes, Size *offset, int16 length, char align)
+{
+	Size		start = att_align_nominal(*offset, align);
+	Size		size = length;
+
+	if (length == -1 && *offset < bytes && VARATT_NOT_PAD_BYTE(data + *offset))
+	{
+		/* only short headers are not aligned */
+		size = varlena_size(data + *offset, bytes - *offset, start == *offset);
+		start = *offset;
+	}
+	else if (start >= bytes)
+		return false;
+	else if (length == -1)
+		size = varlena_size(data + start, bytes - start, true);
+	else if (length < 0)
+		size = strnlen(data + start, bytes - start) + 1;
+	*offset = start + size;
+	return size > 0 && *offset <= bytes;
+}
+
 /* An int at an address that need not be aligned. */
 static inline int32
 read_int32(const char *place)
@@ -185,6 +222,7 @@ read_vector_header(const GkColumn *column, const char *payload, Size bytes, bool
 	elements->count = count;
 	elements->has_nulls = false;
 	elements->data = whole ? payload + VECTOR_HEADER : NULL;
+	elements->bytes = bytes - VECTOR_HEADER;
 }
 
 /* True if the bitmap of an array has a NULL. */
@@ -197,25 +235,46 @@ bitmap_has_null(const char *bitmap, int64 count)
 	return false;
 }
 
-/* Reads the header of an array; sets its data only if the whole array is available. */
-static void
-read_array_header(const GkColumn *column, const char *payload, bool whole, GkElements *elements)
+/* Finds the elements of an array of one dimension; false if they are not whole. */
+static bool
+find_elements(const GkColumn *column, const char *payload, Size bytes, GkElements *elements)
 {
 	int32		offset = read_int32(payload + 4);
+	Size		start = offset == 0 ? ARRAY_HEADER : offset - VARHDRSZ;
+	Size		bitmap = offset == 0 ? 0 : (elements->count + 7) / 8;
 
+	if (elements->count < 0 || start > bytes || start < BITMAP_OFFSET + bitmap)
+		return false;
+	elements->data = payload + start;
+	elements->bytes = bytes - start;
+	elements->has_nulls = offset != 0 &&
+		bitmap_has_null(payload + BITMAP_OFFSET, elements->count);
+	return elements->has_nulls || column->length < 0 ||
+		(Size) elements->count * column->length <= elements->bytes;
+}
+
+/*
+ * Reads the header of an array of which the first `bytes` bytes are available; finds its elements
+ * only if that is all.
+ */
+static void
+read_array_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
+				  GkElements *elements)
+{
 	if ((Oid) read_int32(payload + 8) != column->element_type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("array of features has elements of the wrong type")));
 	elements->dimensions = read_int32(payload);
-	elements->count = elements->dimensions == 0 ? 0 : read_int32(payload + 12);
+	elements->count = elements->dimensions == 0 || bytes < ARRAY_HEADER ? 0
+		: read_int32(payload + ARRAY_START);
 	elements->has_nulls = false;
 	elements->data = NULL;
-	if (elements->dimensions != 1 || !whole)
-		return;
-	elements->data = payload + (offset == 0 ? ARRAY_HEADER : offset - VARHDRSZ);
-	if (offset != 0)
-		elements->has_nulls = bitmap_has_null(payload + BITMAP_OFFSET, elements->count);
+	if (elements->dimensions == 1 && whole && !find_elements(column, payload, bytes, elements))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("array of %lld elements has %zu bytes", (long long) elements->count,
+						bytes)));
 }
 
 /* Reads the header of an array or a vector of which the first `bytes` bytes are available. */
@@ -226,7 +285,7 @@ read_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
 	if (column->shape == GK_VECTOR)
 		read_vector_header(column, payload, bytes, whole, elements);
 	else if (bytes >= ARRAY_START + 2 * sizeof(int32) || (whole && bytes >= ARRAY_START))
-		read_array_header(column, payload, whole, elements);
+		read_array_header(column, payload, bytes, whole, elements);
 	else
 		elog(ERROR, "array is too short");
 }
@@ -350,15 +409,23 @@ half_to_float(const char *in, int64 count, float *out)
 static GkDecoded
 numeric_to_double(const GkColumn *column, const GkElements *elements, double *out)
 {
-	const char *place = elements->data;
+	Size		offset = 0;
 
 	for (int64 i = 0; i < elements->count; i++)
 	{
+		const char *place;
+
+		offset = att_align_nominal(offset, column->align);
+		place = elements->data + offset;
+		if (!gk_pass_value(elements->data, elements->bytes, &offset, column->length,
+						   column->align))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("array of %lld elements has too few bytes",
+							(long long) elements->count)));
 		out[i] = gk_decode_scalar(column->element, PointerGetDatum(place)) + 0.0;
 		if (!isfinite((float) out[i]))
 			return GK_DECODED_INFINITE;
-		place = att_addlength_pointer(place, column->length, place);
-		place = elements->data + att_align_nominal(place - elements->data, column->align);
 	}
 	return GK_DECODED;
 }

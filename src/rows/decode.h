@@ -54,7 +54,14 @@ typedef struct GkElements
 	int64		count;
 	bool		has_nulls;
 	const char *data;			/* NULL if it was too large to fetch; not aligned */
+	Size		bytes;			/* of the data */
 } GkElements;
+
+/*
+ * Moves an offset in some bytes, which are aligned, past the next value there; false if it is not
+ * whole within them, or stored elsewhere.  The length and alignment are typlen and typalign.
+ */
+extern bool gk_pass_value(const char *data, Size bytes, Size *offset, int16 length, char align);
 
 /* Finds out how to decode a type; false if it does not hold numbers. */
 extern bool gk_describe_column(Oid type, GkColumn *column);

@@ -84,7 +84,7 @@ find_digits(const struct varlena *stored, Digits *digits)
 {
 	const char *data;
 	Size		bytes;
-	Size		header_bytes = sizeof(uint16);
+	Size		header_bytes;
 	uint16		header;
 	int			weight;
 
@@ -92,9 +92,14 @@ find_digits(const struct varlena *stored, Digits *digits)
 		return false;
 	data = VARDATA_ANY(stored);
 	bytes = VARSIZE_ANY_EXHDR(stored);
-	header = read_uint16(data);
+	header = bytes < sizeof(uint16) ? 0 : read_uint16(data);
 	if ((header & KIND_MASK) == KIND_SPECIAL)
 		return false;
+	header_bytes = (header & KIND_MASK) == KIND_SHORT ? sizeof(uint16) : 2 * sizeof(uint16);
+	if (bytes < header_bytes)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("numeric has %zu bytes", bytes)));
 	if ((header & KIND_MASK) == KIND_SHORT)
 	{
 		digits->negative = (header & SHORT_NEGATIVE) != 0;
@@ -106,7 +111,6 @@ find_digits(const struct varlena *stored, Digits *digits)
 	{
 		digits->negative = (header & KIND_MASK) == KIND_LONG_NEGATIVE;
 		weight = (int16) read_uint16(data + sizeof(uint16));
-		header_bytes += sizeof(int16);
 	}
 	digits->count = (bytes - header_bytes) / sizeof(int16);
 	digits->places = digits->count - 1 - weight;

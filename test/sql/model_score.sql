@@ -227,6 +227,46 @@ FROM (VALUES ('ALTER ATTRIBUTE other TYPE text', '55000 type waiting was altered
 	('DROP ATTRIBUTE x, ADD ATTRIBUTE x numeric', 'P0001 no error'), ('DROP ATTRIBUTE other', 'P0001 no error'), ('ADD ATTRIBUTE z text', 'P0001 no error'), ('OWNER TO CURRENT_USER', 'P0001 no error')) alterations (alteration, result), unnest('{false,true}'::boolean[]) is_early;
 CREATE FUNCTION all_waiting() RETURNS SETOF waiting LANGUAGE sql VOLATILE AS $$ SELECT 5, 5.408927614e-315, 0 FROM generate_series(1, 9) i $$;
 SELECT fails_with($$SELECT gkmeans_predict('waited', w), alter_at(w.other, 5, 'ALTER ATTRIBUTE x TYPE numeric') FROM all_waiting() w$$, '55000', 'rows of a function', 'type waiting was altered while its rows were being scored');
+-- Rows that are older than the snapshot, or of a function while a cursor has the table open: refused by the server (22P07), before 15.19 by gkmeans
+CREATE FUNCTION refuses_old(query text, name text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	EXECUTE query;
+	RETURN fail(name);
+EXCEPTION WHEN OTHERS THEN RETURN ok(SQLSTATE IN ('22P07', '55000', 'XX001'), name || ': ' || SQLSTATE || ' ' || SQLERRM);
+END $$;
+CREATE FUNCTION alter_first(w waiting) RETURNS int LANGUAGE sql VOLATILE AS $$
+	ALTER TYPE waiting ALTER ATTRIBUTE x TYPE numeric;
+	SELECT gkmeans_predict('waited', w) $$;
+SELECT refuses_old(format('SELECT alter_first(ROW(1, %s, 0))', x), 'an argument, ' || x) FROM unnest('{5.408927614e-315,2261634.5097962623,0}'::float8[]) x;
+CREATE FUNCTION alter_beside(w anyarray, alteration text, model text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	EXECUTE format('ALTER TYPE %s %s', pg_typeof(w[1]), alteration);
+	RETURN (SELECT gkmeans_predict(model, w[1]));
+END $$;
+SELECT refuses_old(format($$SELECT alter_beside(ARRAY[ROW(%s, %s, 0)]::waiting[], 'ALTER ATTRIBUTE %s', 'waited')$$, other, x, alteration), 'an array, ' || x || ', ' || alteration)
+FROM (VALUES (1, 5.408927614e-315, 'x TYPE numeric'), (1, 2261634.5097962623, 'x TYPE numeric'), (1, 0, 'x TYPE numeric'),
+	(1, 0, 'other TYPE name'), (1, 0, 'other TYPE text'), (1000000, 0, 'other TYPE text'), (4, 0, 'other TYPE text'), (514, 0, 'other TYPE text')) altered_rows (other, x, alteration);
+-- numbers without digits, and arrays that say that they have more elements than they have
+CREATE TYPE bytes AS (v bytea);
+SELECT gkmeans_import_model('of_bytes', '{{1},{3}}', features => '{v}');
+SELECT FROM gkmeans_create_model('of_arrays', 'SELECT ARRAY[i, 0, i * i, 1]::float8[] AS v FROM generate_series(1, 9) i', '{v}', 2);
+SELECT refuses_old(format($$SELECT alter_beside(ARRAY[ROW(%L)]::bytes[], 'ALTER ATTRIBUTE v TYPE numeric', 'of_bytes')$$, v), 'bytes of a number, ' || v) FROM unnest(ARRAY['\x', '\x01', '\x0101']) v;
+SELECT refuses_old(format($$SELECT alter_beside(ARRAY[ROW(%L)]::bytes[], 'ALTER ATTRIBUTE v TYPE %s[]', 'of_arrays')$$, '\x01000000' || start || element || count || '01000000' || more, type), concat_ws(' ', 'bytes of an array:', type, start, count, more))
+FROM (VALUES ('float8', 'bd020000'), ('numeric', 'a4060000')) types (type, element), unnest('{00000000,1c000000,ffffff7f}'::text[]) start, unnest('{04000000,ffffffff}'::text[]) count, unnest(ARRAY['', 'ff0101', repeat('ff', 29)]) more;
+CREATE TABLE kept (x float8, y float8, id int);
+INSERT INTO kept VALUES (1, 1, 1);
+CREATE FUNCTION all_kept() RETURNS SETOF kept LANGUAGE sql VOLATILE AS $$ SELECT 2261634.5097962623::float8, 0::float8, i FROM generate_series(1, 9) i $$;
+CREATE FUNCTION alter_kept(i int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	beside refcursor;
+	seen record;
+BEGIN
+	IF i = 4 THEN
+		ALTER TABLE kept ALTER x TYPE numeric;
+		OPEN beside FOR EXECUTE 'SELECT * FROM kept';
+		FETCH beside INTO seen;
+	END IF;
+	RETURN i;
+END $$;
+SELECT refuses_old($$SELECT gkmeans_predict('waited', k), alter_kept(k.id) FROM all_kept() k$$, 'rows of a function while a cursor is open');
 -- Tables that are altered may score their rows
 CREATE TABLE scored (x float8, y float8, CHECK (gkmeans_predict('waited', scored) = 1));
 INSERT INTO scored SELECT 3, i FROM generate_series(2, 9) i;
