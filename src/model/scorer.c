@@ -534,7 +534,7 @@ learn_fields(GkScorer *scorer, HeapTupleHeader row, const ExpandedRecordHeader *
 static inline bool
 has_version(HeapTupleHeader row)
 {
-	/* from 15.19 on and in minor versions of that time */
+	/* 15.20 and 17.12 do, 18.6 does not */
 #ifdef VersionedDatumOffsetNumber
 	return HeapTupleHeaderIsVersionedDatum(row);
 #else

@@ -227,7 +227,7 @@ FROM (VALUES ('ALTER ATTRIBUTE other TYPE text', '55000 type waiting was altered
 	('DROP ATTRIBUTE x, ADD ATTRIBUTE x numeric', 'P0001 no error'), ('DROP ATTRIBUTE other', 'P0001 no error'), ('ADD ATTRIBUTE z text', 'P0001 no error'), ('OWNER TO CURRENT_USER', 'P0001 no error')) alterations (alteration, result), unnest('{false,true}'::boolean[]) is_early;
 CREATE FUNCTION all_waiting() RETURNS SETOF waiting LANGUAGE sql VOLATILE AS $$ SELECT 5, 5.408927614e-315, 0 FROM generate_series(1, 9) i $$;
 SELECT fails_with($$SELECT gkmeans_predict('waited', w), alter_at(w.other, 5, 'ALTER ATTRIBUTE x TYPE numeric') FROM all_waiting() w$$, '55000', 'rows of a function', 'type waiting was altered while its rows were being scored');
--- Rows that are older than the snapshot, or of a function while a cursor has the table open: refused by the server (22P07), before 15.19 by gkmeans
+-- Rows that are older than the snapshot, or of a function while a cursor has the table open: refused by the server (22P07) or by gkmeans
 CREATE FUNCTION refuses_old(query text, name text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
 	EXECUTE query;
 	RETURN fail(name);
@@ -272,7 +272,7 @@ CREATE TABLE scored (x float8, y float8, CHECK (gkmeans_predict('waited', scored
 INSERT INTO scored SELECT 3, i FROM generate_series(2, 9) i;
 SELECT format('CREATE INDEX ON scored (gkmeans_predict_with(%L::jsonb, scored))', gkmeans_export('waited')) AS create_index \gset
 :create_index;
-CREATE FUNCTION cluster_of(s scored) RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT gkmeans_predict('waited', s) $$;
+CREATE FUNCTION cluster_of(s scored) RETURNS int LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$ SELECT gkmeans_predict('waited', s) $$;
 CREATE INDEX ON scored (cluster_of(scored));
 ALTER TABLE scored ALTER x TYPE numeric, ADD z int DEFAULT 3;
 SELECT is(count(*), 8::bigint, 'a table that is altered scores its rows') FROM scored s WHERE gkmeans_predict('waited', s) = 1;
