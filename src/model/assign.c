@@ -255,7 +255,7 @@ check_names(const GkCall *call, const GkModel *model)
 static bool
 is_doubtful(const GkCall *call)
 {
-	return call->rows.read == 0 && call->cluster == NULL && call->rows.has_foreign_table;
+	return call->rows.read == 0 && call->rows.has_foreign_table;
 }
 
 /* What to do then. */
@@ -305,16 +305,16 @@ assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigne
 		: gk_read_model(relation_id, version, CurrentMemoryContext);
 	Tuplestorestate *labels;
 	GkCall		call;
-	bool		doubtful;
 	bool		is_written;
 
 	label_rows(&call, model, version, asked);
-	doubtful = is_doubtful(&call);
 	labels = gk_call_labels(&call);
 	gk_call_end_job(&call);
 	is_written = gk_call_write_labels(&call, labels, &assigned->written);
 	if (is_written)
-		check_written(&call, model, version, doubtful, &assigned->written);
+		check_written(&call, model, version, is_doubtful(&call), &assigned->written);
+	else
+		gk_call_check_unbound(&call);
 	assigned->read = call.rows.read;
 	assigned->skipped = call.rows.skipped;
 	gk_call_close(&call);
@@ -347,12 +347,29 @@ gk_keep_request(const GkCall *call, GkArguments *asked)
 	MemoryContextSwitchTo(before);
 }
 
-/* Labels rows by a version of a model into a table that is locked. */
+/* Says that the labels stay as others have written them. */
+static void
+warn_of_labels(const GkArguments *asked)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("labels were not written to table %s", asked->labels_table),
+			 errdetail("Others have written or altered it since the rows were read, and a foreign "
+					   "table cannot be read anew in this transaction."),
+			 errhint("Call gkmeans_assign in another transaction.")));
+}
+
+/* Labels rows by a version of a model into a table that is locked, if they can be read anew. */
 void
-gk_assign_newer(Oid relation_id, int version, GkArguments *asked)
+gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *asked)
 {
 	Assigned	assigned;
 
+	if (gk_call_is_bound(call))
+	{
+		warn_of_labels(asked);
+		return;
+	}
 	asked->labels_are_locked = true;
 	(void) assign(relation_id, version, asked, &assigned);
 }

@@ -196,7 +196,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
 	if (!is_written)
-		gk_assign_newer(creation.target.relation_id, creation.target.version, &asked);
+		gk_assign_newer(call, creation.target.relation_id, creation.target.version, &asked);
 	if (labels != NULL)
 		tuplestore_end(labels);
 	return (Datum) 0;

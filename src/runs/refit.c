@@ -904,6 +904,21 @@ run(Refit *refit)
 	return is_fitted;
 }
 
+/* Writes the labels; the outcome says so if they stay as others have written them. */
+static void
+write_labels(Refit *refit)
+{
+	GkRefitResult *result = refit->result;
+	GkLabelsWritten written;
+
+	refit->is_labelled = refit->labels == NULL ||
+		gk_call_write_labels(&refit->call, refit->labels, &written);
+	if (refit->is_labelled || !gk_call_is_bound(&refit->call))
+		return;
+	result->outcome = psprintf("%s, labels not written", result->outcome);
+	result->outcome = MemoryContextStrdup(refit->context, result->outcome);
+}
+
 /* Writes the labels and the row of the version. */
 static void
 write_version(Refit *refit, bool has_row)
@@ -911,11 +926,9 @@ write_version(Refit *refit, bool has_row)
 	GkRefitResult *result = refit->result;
 	GkDraft    *draft = &refit->draft;
 	Oid			relation_id = RelationGetRelid(refit->relation);
-	GkLabelsWritten written;
 
 	gk_progress_phase(GK_PHASE_WRITING);
-	refit->is_labelled = refit->labels == NULL ||
-		gk_call_write_labels(&refit->call, refit->labels, &written);
+	write_labels(refit);
 	gk_draft_text(draft, GK_MODEL_STATUS, result->status);
 	gk_draft_text(draft, GK_MODEL_OUTCOME, result->outcome);
 	gk_draft_set(draft, GK_MODEL_FINISHED_AT, TimestampTzGetDatum(GetCurrentTimestamp()));
@@ -943,7 +956,7 @@ label_newer_rows(Refit *refit)
 		: refit->deployed->version;
 
 	if (!refit->is_labelled)
-		gk_assign_newer(refit->spec->model, version, &refit->asked);
+		gk_assign_newer(&refit->call, refit->spec->model, version, &refit->asked);
 }
 
 /* Refits. */

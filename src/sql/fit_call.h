@@ -104,6 +104,16 @@ extern void gk_call_end_job(GkCall *call);
  */
 extern bool gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written);
 
+/*
+ * True if what a call has read may not be read anew before its transaction ends: until then,
+ * postgres_fdw reads by the snapshot of the first time.  Over nodes, each reading has sessions of
+ * its own.  The call may have ended.
+ */
+extern bool gk_call_is_bound(const GkCall *call);
+
+/* Raises 40001 then, where the rows would have to be read anew. */
+extern void gk_call_check_unbound(const GkCall *call);
+
 /* Ends the call: what its job leaves, after the job has ended.  Nothing is remembered of it. */
 extern void gk_call_close(GkCall *call);
 

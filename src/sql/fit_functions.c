@@ -505,6 +505,26 @@ gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *wri
 	return is_current;
 }
 
+/* True if another server may keep the snapshot of the reading until the transaction ends. */
+bool
+gk_call_is_bound(const GkCall *call)
+{
+	return call->rows.has_foreign_table;
+}
+
+/* Raises an error then, where the rows would have to be read anew. */
+void
+gk_call_check_unbound(const GkCall *call)
+{
+	if (gk_call_is_bound(call))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Others have written or altered the labels table since the rows were "
+						   "read, and a foreign table cannot be read anew in this transaction."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
 /* Ends what outlives the job. */
 void
 gk_call_close(GkCall *call)
@@ -561,6 +581,8 @@ finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels)
 
 	gk_call_end_job(call);
 	is_written = gk_call_write_labels(call, labels, &written);
+	if (!is_written)
+		gk_call_check_unbound(call);
 	gk_call_end(call);
 	if (labels != NULL)
 		tuplestore_end(labels);
