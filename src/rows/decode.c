@@ -266,6 +266,10 @@ read_array_header(const GkColumn *column, const char *payload, Size bytes, bool 
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("array of features has elements of the wrong type")));
 	elements->dimensions = read_int32(payload);
+	if (elements->dimensions < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("array has %d dimensions", elements->dimensions)));
 	elements->count = elements->dimensions == 0 || bytes < ARRAY_HEADER ? 0
 		: read_int32(payload + ARRAY_START);
 	elements->has_nulls = false;
@@ -287,7 +291,8 @@ read_header(const GkColumn *column, const char *payload, Size bytes, bool whole,
 	else if (bytes >= ARRAY_START + 2 * sizeof(int32) || (whole && bytes >= ARRAY_START))
 		read_array_header(column, payload, bytes, whole, elements);
 	else
-		elog(ERROR, "array is too short");
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED), errmsg("array is too short")));
 }
 
 /* Opens an array or a vector that is compressed or stored out of line. */
