@@ -470,14 +470,19 @@ is_elsewhere(const GkLabelsTable *table)
 	return get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE || gk_is_citus_table(relation_id);
 }
 
-/* True if the table has rows, or may have; it is locked as TRUNCATE does: nobody adds one. */
-static bool
-lock_and_find_rows(const GkLabelsTable *table)
+/* Locks the table as TRUNCATE does, with a hint if that cannot be: nobody adds a row. */
+static void
+lock_to_truncate(const GkLabelsTable *table)
 {
+	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
 	if (is_elsewhere(table))
-		return true;
-	gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
-	return gk_have_rows(gk_family_of(table->output.relation_id));
+		LockRelationOid(table->output.relation_id, AccessExclusiveLock);
+	else
+		gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
+	error_context_stack = callback.previous;
 }
 
 /* Empties the table, with a hint if that cannot be; says, if asked to, whether it had rows. */
@@ -486,10 +491,10 @@ truncate_table(const GkLabelsTable *table, bool *had_rows)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 
+	if (had_rows != NULL)
+		*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	if (had_rows != NULL)
-		*had_rows = lock_and_find_rows(table);
 	gk_truncate(&table->output);
 	error_context_stack = callback.previous;
 }
@@ -592,13 +597,28 @@ take_replacement(GkLabelsTable *table)
 		gk_check_own(&table->output);
 }
 
+/* Checks a table that is locked; false if others have written it since a snapshot, if any. */
+static bool
+check_locked(GkLabelsTable *table, Snapshot read_by)
+{
+	check_replaced(table);
+	check_type(table);
+	/* its columns and indexes may have changed while the rows were read */
+	check_existing(table);
+	check_snapshot(table);
+	return read_by == NULL || IsolationUsesXactSnapshot() || !is_written_since(table, read_by);
+}
+
 /*
  * Locks the table if it is there.  Who comes after others replaces what they wrote, perhaps by
- * newer rows: these must be read.
+ * newer rows: these must be read.  Readers can go on meanwhile, so the lock for TRUNCATE comes
+ * last, and waits for who inserts.
  */
 bool
 gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 {
+	bool		is_current;
+
 	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
 	if (!OidIsValid(table->output.relation_id))
@@ -610,12 +630,11 @@ gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 		return true;
 	}
 	lock_table(table);
-	check_replaced(table);
-	check_type(table);
-	/* its columns and indexes may have changed while the rows were read */
-	check_existing(table);
-	check_snapshot(table);
-	return read_by == NULL || IsolationUsesXactSnapshot() || !is_written_since(table, read_by);
+	is_current = check_locked(table, read_by);
+	if (!is_current || table->if_exists != GK_EXISTS_REPLACE)
+		return is_current;
+	lock_to_truncate(table);
+	return check_locked(table, read_by);
 }
 
 /* Empties the table if asked to; counts the rows that it deletes, or says whether it did. */
