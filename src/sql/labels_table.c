@@ -544,7 +544,10 @@ make_table(GkLabelsTable *table)
 static void
 lock_table(const GkLabelsTable *table)
 {
-	ErrorContextCallback callback = {.callback = explain_lock};
+	ErrorContextCallback callback = {
+		.callback = table->if_exists == GK_EXISTS_REPLACE ? explain_truncate : explain_lock,
+		.arg = (void *) table
+	};
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 
 	/* LOCK TABLE refuses foreign tables */
