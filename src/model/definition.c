@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "nodes/readfuncs.h"
+#include "parser/parser.h"
 #include "tcop/pquery.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -133,6 +134,20 @@ append_value(StringInfo json, Oid type, Datum value)
 	}
 }
 
+/* Refuses a source whose constants a refit would read otherwise. */
+static void
+check_strings(const char *name, Datum value)
+{
+	if (standard_conforming_strings || strcmp(name, "source") != 0 ||
+		strchr(TextDatumGetCString(value), '\\') == NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("source of a model has a backslash while standard_conforming_strings is off"),
+			 errdetail("Refits read it with the setting on."),
+			 errhint("Set it on, and write E'…' for a constant with escapes.")));
+}
+
 /* The arguments of a call by their names. */
 char *
 gk_definition(FunctionCallInfo fcinfo)
@@ -157,6 +172,7 @@ gk_definition(FunctionCallInfo fcinfo)
 		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
 			is_given(names[i], types[i], PG_GETARG_DATUM(i)))
 			continue;
+		check_strings(names[i], PG_GETARG_DATUM(i));
 		/* it has a default, and says nothing where k is not chosen */
 		if (strcmp(names[i], "criterion") == 0 && PG_ARGISNULL(i - 1))
 			continue;
@@ -344,21 +360,23 @@ names_temporary(const char *path)
 }
 
 /*
- * Sets the search path of a definition.  Unless it names the schema of temporary tables, these
- * would come first.  In a function that acts as another role they are the caller's, who must not
- * replace that role's tables.
+ * Sets the search path of a definition, and how its constants are read.  Unless it names the schema
+ * of temporary tables, these would come first.  In a function that acts as another role they are
+ * the caller's, who must not replace that role's tables.
  */
 void
 gk_use_definition_path(const Jsonb *definition)
 {
 	const char *path = gk_definition_text(definition, "search_path");
 
-	if (path == NULL || strspn(path, " ") == strlen(path))
+	if (path == NULL || strspn(path, " \t\n\r\f\v") == strlen(path))
 		path = "pg_catalog";
 	if (GetUserId() != GetOuterUserId() && !names_temporary(path))
 		path = psprintf("%s, pg_temp", path);
 	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
 							 true, 0, false);
+	(void) set_config_option("standard_conforming_strings", "on", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /* The definition of a model for its owner. */

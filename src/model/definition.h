@@ -82,8 +82,9 @@ extern char *gk_definition_text(const Jsonb *definition, const char *key);
 extern char *gk_definition_option(const Jsonb *definition, const char *key);
 
 /*
- * Makes its search path, pg_catalog if it has none, that of the current nest level of the settings.
- * Temporary tables of a caller that is another role come last, unless the path names them.
+ * Makes its search path, pg_catalog if it has none, that of the current nest level of the settings,
+ * in which standard_conforming_strings is on from then on.  Temporary tables of a caller that
+ * is another role come last, unless the path names them.
  */
 extern void gk_use_definition_path(const Jsonb *definition);
 

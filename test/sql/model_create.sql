@@ -197,6 +197,15 @@ FROM (VALUES ('NULL', '22004'), ('''{1,2}''', '22023'), ('''{{1,NULL}}''', '2200
 	('''{{1}}'', scale_offset => ''{1}''', '22023'), ('''{{1}}'', scale_offset => ''{0}'', scale_factor => ''{-1}''', '22023'), ('''{{1}}'', names => ''{a,b}''', '22023'), ('''{{1}}'', if_exists => ''x''', '22023')) t(arguments, code);
 SELECT hasnt_table('gk_test', 'bad'::name, 'none of them leaves a model');
 
+-- How the constants of a source are read
+CREATE TABLE marked (x float8, mark text);
+INSERT INTO marked VALUES (1, 'a\b'), (2, 'a\b'), (3, 'ab');
+SELECT is(count(*), 1::bigint, 'a source with a backslash') FROM gkmeans_create_model('read', $$SELECT x FROM marked WHERE mark = 'a\b'$$, '{x}', 1);
+SET LOCAL escape_string_warning = off;
+SET LOCAL standard_conforming_strings = off;
+SELECT is(rows, 2::bigint, 'a refit reads it as before') FROM gkmeans_refit('read', deploy => 'always');
+SELECT fails_with($test$SELECT gkmeans_create_model('otherwise', $$SELECT x FROM marked WHERE mark = 'a\b'$$, '{x}', 1)$test$, '22023', 'what a refit would read otherwise is refused', 'standard_conforming_strings is off');
+SET LOCAL standard_conforming_strings = on;
 
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();

@@ -393,6 +393,8 @@ SELECT is(row(w.*)::text, format('(%s,pg_catalog,"{""cluster 0"",""cluster 1"","
 SELECT is(row(started_by, deployed_by)::text, format('(%s,%s)', session_user, session_user), 'the row tells who asked') FROM owned WHERE version = 3;
 SELECT is((SELECT tableowner::text FROM pg_tables WHERE tablename = 'owned_labels'), 'owner_of_m', 'the labels are the owner''s');
 SELECT is((SELECT count(*)::int FROM kinds k JOIN owned_labels l USING (id) WHERE l.cluster_id = gkmeans_predict('owned', k)), 100, 'and are written');
+ALTER TABLE owned ALTER definition SET DEFAULT '{"source": "gk_test.kinds", "features": ["x", "y"], "k": 3, "search_path": "\t"}';
+SELECT lives_ok($$SELECT gkmeans_drift('owned')$$, 'a search path of blanks is none');
 ALTER TABLE owned ALTER definition SET DEFAULT '{"source": "SELECT gk_test.climb(x) AS x, y FROM gk_test.kinds", "features": ["x", "y"], "k": 3, "search_path": "public"}';
 SELECT fails_with($$SELECT gkmeans_refit('owned')$$, '42501', 'a function of the source cannot become the caller again', 'within security-restricted operation');
 SELECT is(current_user::text, session_user::text, 'the caller is himself after the error');
