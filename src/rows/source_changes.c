@@ -1,5 +1,5 @@
 /*
- * Tells if what a query names, or rows of a table, were changed since a snapshot was taken.
+ * Tells if what a query names was changed since a snapshot was taken.
  *
  * Queries follow the catalogs as they are now, but see the rows of their snapshot.  Whoever swaps
  * tables, partitions or columns fills them in the same transaction, so both must be of one time.
@@ -9,8 +9,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/tableam.h"
-#include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_auth_members.h"
@@ -21,15 +19,13 @@
 #include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_rewrite.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
+#include "snapshot_rows.h"
 #include "source_changes.h"
 #include "source_names.h"
 
@@ -249,53 +245,6 @@ is_table_changed(Oid id, Snapshot snapshot)
 		is_otherwise_changed(&table, snapshot);
 }
 
-/* True if a snapshot sees rows in a table. */
-static bool
-sees_rows(Oid id, Snapshot snapshot)
-{
-	Relation	relation = table_open(id, AccessShareLock);
-	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
-	TupleTableSlot *slot = table_slot_create(relation, NULL);
-	bool		sees = table_scan_getnextslot(scan, ForwardScanDirection, slot);
-
-	ExecDropSingleTupleTableSlot(slot);
-	table_endscan(scan);
-	table_close(relation, AccessShareLock);
-	return sees;
-}
-
-/* True if a snapshot sees a row of a table that another one does not see. */
-static bool
-sees_more(Relation relation, Snapshot snapshot, Snapshot other)
-{
-	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
-	TupleTableSlot *slot = table_slot_create(relation, NULL);
-	bool		more = false;
-
-	while (!more && table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		more = !table_tuple_satisfies_snapshot(relation, slot, other);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	table_endscan(scan);
-	return more;
-}
-
-/* True if a snapshot sees a row of a table that is gone, or does not see one that is new. */
-static bool
-sees_otherwise(Oid id, Snapshot snapshot, bool gone)
-{
-	Relation	relation = table_open(id, AccessShareLock);
-	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
-	bool		sees = gone ? sees_more(relation, snapshot, latest)
-		: sees_more(relation, latest, snapshot);
-
-	UnregisterSnapshot(latest);
-	table_close(relation, AccessShareLock);
-	return sees;
-}
-
 /* What others have committed of a table: what a snapshot sees of it without the own work. */
 static bool
 find_committed(Oid id, const SnapshotData *snapshot, FormData_pg_class *table)
@@ -322,7 +271,7 @@ is_rewritten(const FormData_pg_class *first, const FormData_pg_class *last, Snap
 	if (last->relkind != RELKIND_RELATION)
 		return last->relkind == RELKIND_MATVIEW;
 	without_own.curcid = FirstCommandId;
-	return sees_otherwise(last->oid, snapshot, false) || !sees_rows(last->oid, &without_own);
+	return gk_sees_otherwise(last->oid, snapshot, false) || !gk_sees_rows(last->oid, &without_own);
 }
 
 /* True if others have made another table of it, or wrote it anew, or changed who sees its rows. */
@@ -359,7 +308,7 @@ is_proven_by_own(const FormData_pg_class *now, Snapshot snapshot)
 	return snapshot->curcid != FirstCommandId &&
 		(now->relkind == RELKIND_RELATION || now->relkind == RELKIND_MATVIEW) &&
 		find_table(now->oid, &without_own, &first) &&
-		is_proven_otherwise(now->oid, &without_own) && sees_otherwise(now->oid, snapshot, true);
+		is_proven_otherwise(now->oid, &without_own) && gk_sees_otherwise(now->oid, snapshot, true);
 }
 
 /* True if a snapshot may miss rows of a table or view. */
@@ -375,22 +324,6 @@ is_table_replaced(Oid id, Snapshot snapshot)
 		is_proven_by_own(&now, snapshot);
 }
 
-/*
- * True if nothing was committed or done since a snapshot was taken.  The number of transactions in
- * progress is not enough: one that is being prepared is listed twice for a while.
- */
-static bool
-is_latest(Snapshot snapshot)
-{
-	Snapshot	latest = GetLatestSnapshot();
-
-	return !latest->takenDuringRecovery && !snapshot->takenDuringRecovery &&
-		latest->xmin == snapshot->xmin && latest->xmax == snapshot->xmax &&
-		latest->xcnt == snapshot->xcnt && latest->curcid == snapshot->curcid &&
-		(latest->xcnt == 0 ||
-		 memcmp(latest->xip, snapshot->xip, latest->xcnt * sizeof(TransactionId)) == 0);
-}
-
 /* True if tables or views were changed in some way, or functions in any, or what names mean. */
 static bool
 is_any_changed(const List *tables, const List *functions, Snapshot snapshot,
@@ -399,7 +332,7 @@ is_any_changed(const List *tables, const List *functions, Snapshot snapshot,
 	GkSearchPath path;
 	ListCell   *cell;
 
-	if (is_latest(snapshot))
+	if (gk_is_latest(snapshot))
 		return false;
 	path = gk_search_path(snapshot);
 	foreach(cell, tables)
@@ -430,143 +363,4 @@ bool
 gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot)
 {
 	return is_any_changed(tables, functions, snapshot, is_table_replaced);
-}
-
-/* True if a table has other rows now than a snapshot sees. */
-static bool
-has_other_rows(Oid id, Snapshot snapshot)
-{
-	Relation	relation = try_table_open(id, AccessShareLock);
-	Snapshot	latest;
-	bool		differ = false;
-
-	if (relation == NULL)
-		return true;
-	if (relation->rd_rel->relkind == RELKIND_RELATION)
-	{
-		latest = RegisterSnapshot(GetLatestSnapshot());
-		differ = sees_more(relation, latest, snapshot) || sees_more(relation, snapshot, latest);
-		UnregisterSnapshot(latest);
-	}
-	table_close(relation, AccessShareLock);
-	return differ;
-}
-
-/* True if tables have other rows now. */
-bool
-gk_have_other_rows(const List *tables, Snapshot snapshot)
-{
-	ListCell   *cell;
-
-	if (is_latest(snapshot))
-		return false;
-	foreach(cell, tables)
-		if (has_other_rows(lfirst_oid(cell), snapshot))
-			return true;
-	return false;
-}
-
-/* Adds a function to a list; goes on. */
-static bool
-add_function(Oid function, void *context)
-{
-	List	  **functions = context;
-
-	if (function >= FirstNormalObjectId)
-		*functions = lappend_oid(*functions, function);
-	return false;
-}
-
-/* Adds those of an expression. */
-static bool
-add_functions(Node *node, void *context)
-{
-	CHECK_FOR_INTERRUPTS();
-	if (node == NULL)
-		return false;
-	(void) check_functions_in_node(node, add_function, context);
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, add_functions, context, 0);
-	return expression_tree_walker(node, add_functions, context);
-}
-
-/* The functions of a query. */
-List *
-gk_functions_of(const Query *query)
-{
-	List	   *functions = NIL;
-
-	(void) add_functions((Node *) query, &functions);
-	list_sort(functions, list_oid_cmp);
-	list_deduplicate_oid(functions);
-	return functions;
-}
-
-/* The hash values of functions that a plan depends on, other than those of a list. */
-static List *
-find_inlined(const PlannedStmt *plan, const List *functions)
-{
-	List	   *hashes = NIL;
-	ListCell   *cell;
-
-	foreach(cell, plan->invalItems)
-	{
-		const PlanInvalItem *item = lfirst(cell);
-
-		if (item->cacheId == PROCOID)
-			hashes = list_append_unique_int(hashes, (int) item->hashValue);
-	}
-	foreach(cell, functions)
-		hashes = list_delete_int(hashes, (int) GetSysCacheHashValue1(PROCOID,
-																	 lfirst_oid(cell)));
-	return hashes;
-}
-
-/* Adds the functions that those of a list call, where they were inlined, to the list. */
-List *
-gk_with_inlined(List *functions, const PlannedStmt *plan)
-{
-	List	   *hashes = find_inlined(plan, functions);
-	Relation	catalog;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	row;
-
-	if (hashes == NIL)
-		return functions;
-	catalog = table_open(ProcedureRelationId, AccessShareLock);
-	ScanKeyInit(&key, Anum_pg_proc_oid, BTGreaterEqualStrategyNumber, F_OIDGE,
-				ObjectIdGetDatum(FirstNormalObjectId));
-	scan = systable_beginscan(catalog, ProcedureOidIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(row = systable_getnext(scan)))
-	{
-		Oid			id = ((Form_pg_proc) GETSTRUCT(row))->oid;
-
-		CHECK_FOR_INTERRUPTS();
-		if (list_member_int(hashes, (int) GetSysCacheHashValue1(PROCOID, id)))
-			functions = lappend_oid(functions, id);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return functions;
-}
-
-/* True if one of the tables has rows now, or may have. */
-bool
-gk_have_rows(const List *tables)
-{
-	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
-	bool		have = false;
-	ListCell   *cell;
-
-	foreach(cell, tables)
-	{
-		Oid			id = lfirst_oid(cell);
-		char		kind = get_rel_relkind(id);
-
-		have = have || kind == RELKIND_FOREIGN_TABLE ||
-			(kind == RELKIND_RELATION && sees_rows(id, latest));
-	}
-	UnregisterSnapshot(latest);
-	return have;
 }

@@ -1,5 +1,5 @@
 /*
- * Tells if what a query names, or rows of a table, were changed since a snapshot was taken.
+ * Tells if what a query names was changed since a snapshot was taken.
  */
 #ifndef GK_SOURCE_CHANGES_H
 #define GK_SOURCE_CHANGES_H
@@ -7,15 +7,8 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
-#include "nodes/parsenodes.h"
-#include "nodes/plannodes.h"
+#include "nodes/pg_list.h"
 #include "utils/snapshot.h"
-
-/* The functions that a query calls, but for those of PostgreSQL: a list of OIDs. */
-extern List *gk_functions_of(const Query *query);
-
-/* The list, and those that a plan has in their place, because their bodies were put into it. */
-extern List *gk_with_inlined(List *functions, const PlannedStmt *plan);
 
 /*
  * True if one of the tables, views and functions is not what the snapshot sees: its rows may be as
@@ -29,15 +22,6 @@ extern bool gk_is_changed(const List *tables, const List *functions, Snapshot sn
  * unique, and after VACUUM FULL and CLUSTER.
  */
 extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
-
-/* True if one of the tables has rows now; foreign tables count as if they had. */
-extern bool gk_have_rows(const List *tables);
-
-/*
- * True if one of the tables has other rows now than the snapshot sees: rows that were committed
- * since, or that are gone.  Those of foreign tables are not looked at.
- */
-extern bool gk_have_other_rows(const List *tables, Snapshot snapshot);
 
 /*
  * True if rows of a table or composite type that were made since the snapshot was taken can be read

@@ -107,7 +107,7 @@ gk_search_path(Snapshot snapshot)
 
 /* The table of a name in a schema that a snapshot sees, as above; InvalidOid if there is none. */
 static Oid
-find_table(const char *name, Oid schema, Snapshot snapshot)
+find_table_named(const char *name, Oid schema, Snapshot snapshot)
 {
 	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
 	Oid			table = InvalidOid;
@@ -140,11 +140,11 @@ gk_meant_other_table(Oid table, const GkSearchPath *path)
 	foreach(cell, path->schemas)
 	{
 		const Meaning *schema = lfirst(cell);
-		Oid			first = find_table(name, schema->then, path->snapshot);
+		Oid			first = find_table_named(name, schema->then, path->snapshot);
 
 		if (first == table)
 			return false;
-		if (OidIsValid(first) && find_table(name, schema->now, NULL) != first)
+		if (OidIsValid(first) && find_table_named(name, schema->now, NULL) != first)
 			return true;
 	}
 	return false;

@@ -24,6 +24,7 @@
 
 #include "acting.h"
 #include "source_changes.h"
+#include "source_functions.h"
 #include "source_query.h"
 
 /* How the server's messages about objects that are gone begin, in any language. */

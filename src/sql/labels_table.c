@@ -33,6 +33,7 @@
 #include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
+#include "snapshot_rows.h"
 #include "source_changes.h"
 #include "source_tables.h"
 #include "table_name.h"

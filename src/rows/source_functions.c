@@ -1,0 +1,101 @@
+/*
+ * The functions that a query calls.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/pg_proc.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/fmgroids.h"
+#include "utils/syscache.h"
+
+#include "source_functions.h"
+
+/* Adds a function to a list; goes on. */
+static bool
+add_function(Oid function, void *context)
+{
+	List	  **functions = context;
+
+	if (function >= FirstNormalObjectId)
+		*functions = lappend_oid(*functions, function);
+	return false;
+}
+
+/* Adds those of an expression. */
+static bool
+add_functions(Node *node, void *context)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (node == NULL)
+		return false;
+	(void) check_functions_in_node(node, add_function, context);
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, add_functions, context, 0);
+	return expression_tree_walker(node, add_functions, context);
+}
+
+/* The functions of a query. */
+List *
+gk_functions_of(const Query *query)
+{
+	List	   *functions = NIL;
+
+	(void) add_functions((Node *) query, &functions);
+	list_sort(functions, list_oid_cmp);
+	list_deduplicate_oid(functions);
+	return functions;
+}
+
+/* The hash values of functions that a plan depends on, other than those of a list. */
+static List *
+find_inlined(const PlannedStmt *plan, const List *functions)
+{
+	List	   *hashes = NIL;
+	ListCell   *cell;
+
+	foreach(cell, plan->invalItems)
+	{
+		const PlanInvalItem *item = lfirst(cell);
+
+		if (item->cacheId == PROCOID)
+			hashes = list_append_unique_int(hashes, (int) item->hashValue);
+	}
+	foreach(cell, functions)
+		hashes = list_delete_int(hashes, (int) GetSysCacheHashValue1(PROCOID,
+																	 lfirst_oid(cell)));
+	return hashes;
+}
+
+/* Adds the functions that those of a list call, where they were inlined, to the list. */
+List *
+gk_with_inlined(List *functions, const PlannedStmt *plan)
+{
+	List	   *hashes = find_inlined(plan, functions);
+	Relation	catalog;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	row;
+
+	if (hashes == NIL)
+		return functions;
+	catalog = table_open(ProcedureRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_proc_oid, BTGreaterEqualStrategyNumber, F_OIDGE,
+				ObjectIdGetDatum(FirstNormalObjectId));
+	scan = systable_beginscan(catalog, ProcedureOidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(row = systable_getnext(scan)))
+	{
+		Oid			id = ((Form_pg_proc) GETSTRUCT(row))->oid;
+
+		CHECK_FOR_INTERRUPTS();
+		if (list_member_int(hashes, (int) GetSysCacheHashValue1(PROCOID, id)))
+			functions = lappend_oid(functions, id);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return functions;
+}
