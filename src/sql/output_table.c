@@ -48,15 +48,33 @@ gk_output_table(GkOutputTable *table, const char *argument, const char *name)
 	table->name = gk_quoted_name(table->variable);
 }
 
+/* Raises an error if a type has the name of a table that is to be made, which has one, too. */
+static void
+check_type_name(const char *name, Oid schema)
+{
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(name),
+									   ObjectIdGetDatum(schema));
+
+	/* shells are filled, types of arrays make way; a table made in the meantime is seen later */
+	if (!OidIsValid(type) || !get_typisdefined(type) ||
+		get_array_type(get_element_type(type)) == type || OidIsValid(get_typ_typrelid(type)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("type \"%s\" already exists", name),
+			 errhint("A table has a type of its own name. Name another table.")));
+}
+
 /* Raises the error that CREATE TABLE would. */
 void
 gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
 {
 	RangeVar   *variable = copyObject(table->variable);
+	Oid			schema = RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
 	Oid			tablespace;
 	AclResult	result;
 
-	(void) RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
+	check_type_name(variable->relname, schema);
 	if (SystemAttributeByName(id_name) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_COLUMN),

@@ -50,6 +50,9 @@ SELECT fails_with(format('SELECT fit_into(%L, ''merge'', ''SELECT nullif(id, 7) 
 SELECT hasnt_table('gk_test', 'fresh'::name, 'no table is made');
 SELECT set_eq('TABLE merged', $$SELECT * FROM labels_of('data')$$, 'the table is as it was');
 SELECT fails_with(format($$SELECT gkmeans_fit('SELECT %s AS id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'json_ids', if_exists => 'merge')$$, id), '42704', 'ids that have no order, before rows are read: ' || id, 'cannot be merged', NULL, 'id::text') FROM (VALUES ('json_build_object(1, id)'), ('array[json_build_object(1, id)]')) AS ids(id);
+CREATE DOMAIN named AS int;
+SELECT fails_with($$SELECT gkmeans_fit('SELECT id, 1 / (id - id) AS x FROM data', '{x}', 3, id_column => 'id', labels_table => 'named')$$, '42710', 'a type has the name, before rows are read', 'type "named" already exists');
+SELECT lives_ok($$SELECT gkmeans_fit('data', '{x}', 3, id_column => 'id', labels_table => '_named')$$, 'types of arrays make way');
 SET client_min_messages = error;
 CREATE TABLE published (id int, cluster_id int, distance float8);
 CREATE UNIQUE INDEX published_ids ON published (id);
