@@ -335,8 +335,13 @@ gk_keep_request(const GkCall *call, GkArguments *asked)
 	{
 		asked->source.source = pstrdup(arguments->source.source);
 		asked->source.id_column = pstrdup(arguments->source.id_column);
+		asked->source.nulls_are_errors = arguments->source.nulls_are_errors;
 		asked->labels_table = pstrdup(arguments->labels_table);
 	}
+	/* rows without a weight get no label */
+	if (arguments->source.weight_column != NULL)
+		asked->source.weight_column = pstrdup(arguments->source.weight_column);
+	asked->fit.weighted = asked->source.weight_column != NULL;
 	asked->if_exists = arguments->if_exists;
 	if (arguments->id_name != NULL)
 		asked->id_name = pstrdup(arguments->id_name);

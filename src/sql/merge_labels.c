@@ -86,7 +86,7 @@ gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type, const char *arg
 		}
 		index_close(index, AccessShareLock);
 	}
-	relation_close(relation, NoLock);
+	relation_close(relation, AccessShareLock);
 	if (!found)
 		raise_no_index(relation_id, id_name, argument);
 	return chosen == wanted && wanted == get_typcollation(id_type) ? InvalidOid : chosen;
