@@ -25,6 +25,9 @@
 /* A spread below this part of the whole is what rounding leaves of none. */
 #define NO_SPREAD 1e-20
 
+/* Whole multiples of it have fractions that differ. */
+#define GOLDEN_RATIO 1.6180339887498949
+
 /* Rows that are kept, and their numbers, at most. */
 #define SAMPLE_ROWS 500
 #define SAMPLE_NUMBERS (1 << 22)
@@ -118,33 +121,74 @@ normalize(double *vector, int d)
 	return sqrt(norm2);
 }
 
-/* Begins with the point that is farthest from the mean, beside another axis; false if none is. */
-static bool
-begin_axis(const Cloud *cloud, const double *other, double *axis)
+/* The direction of a point from the mean, beside another axis; how far it is, and how far there. */
+static double
+find_direction(const Cloud *cloud, int i, const double *other, double *direction, double *whole)
 {
 	int			d = cloud->dimension;
-	double	   *offset = gk_allocate(d, sizeof(double));
+	double		weight = sqrt(weight_of(cloud, i));
+
+	for (int j = 0; j < d; j++)
+		direction[j] = cloud->points[(int64) i * d + j] - cloud->mean[j];
+	*whole = normalize(direction, d) * weight;
+	take_off(direction, other, d);
+	return normalize(direction, d) * *whole;
+}
+
+/* Finds the direction of the point that is farthest from the mean; 0 if none is far from it. */
+static double
+find_farthest(const Cloud *cloud, const double *other, double *axis)
+{
+	int			d = cloud->dimension;
+	double	   *direction = gk_allocate(d, sizeof(double));
 	double		greatest = 0.0;
 	double		spread = 0.0;
 
 	for (int i = 0; i < cloud->count; i++)
 	{
 		double		whole;
-		double		rest;
+		double		rest = find_direction(cloud, i, other, direction, &whole);
+
+		CHECK_FOR_INTERRUPTS();
+		spread = Max(spread, whole);
+		if (rest > greatest)
+			memcpy(axis, direction, d * sizeof(double));
+		greatest = Max(rest, greatest);
+	}
+	pfree(direction);
+	return greatest * greatest > NO_SPREAD * spread * spread ? greatest : 0.0;
+}
+
+/*
+ * Begins with the farthest point and some of all others: the iteration would not leave an axis that
+ * has nothing of the main one, as where points lie on lines.
+ */
+static bool
+begin_axis(const Cloud *cloud, const double *other, double *axis)
+{
+	int			d = cloud->dimension;
+	double		greatest = find_farthest(cloud, other, axis);
+	double	   *direction;
+
+	if (!(greatest > 0.0))
+		return false;
+	direction = gk_allocate(d, sizeof(double));
+	for (int i = 0; i < cloud->count; i++)
+	{
+		double		whole;
+		double		part = find_direction(cloud, i, other, direction, &whole) / greatest;
+		double		along = 0.0;
 
 		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; j < d; j++)
-			offset[j] = cloud->points[(int64) i * d + j] - cloud->mean[j];
-		whole = normalize(offset, d);
-		take_off(offset, other, d);
-		rest = normalize(offset, d) * whole * sqrt(weight_of(cloud, i));
-		spread = Max(spread, whole * whole * weight_of(cloud, i));
-		if (rest > greatest)
-			memcpy(axis, offset, d * sizeof(double));
-		greatest = Max(rest, greatest);
+			along += direction[j] * axis[j];
+		/* parts that differ, so that those of symmetric points do not cancel */
+		part *= (along < 0.0 ? -1.0 : 1.0) * (1.0 + fmod(i * GOLDEN_RATIO, 1.0));
+		for (int j = 0; j < d; j++)
+			axis[j] += part * direction[j];
 	}
-	pfree(offset);
-	return greatest * greatest > NO_SPREAD * spread;
+	pfree(direction);
+	return normalize(axis, d) > 0.0;
 }
 
 /* One step of the iteration: the next axis, and how far it is from the one before, squared. */

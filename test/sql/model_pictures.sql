@@ -35,6 +35,10 @@ SELECT ok((SELECT bool_and(y = 0) FROM line, unnest(map_y) y), 'one feature: all
 SELECT near(apart(place('two', 0), place('two', 1)), (SELECT apart(ARRAY[centroids[1][1], centroids[1][2]], ARRAY[centroids[2][1], centroids[2][2]]) FROM two), 1e-9, 'two clusters: their distance along the first axis');
 SELECT ok((SELECT bool_and(abs(y) < 1e-9) FROM two, unnest(map_y) y) AND (SELECT stddev(sample_points[i][2]) > 10 FROM two, generate_series(1, 75) i), 'two clusters: the second axis is the main one of the rows');
 SELECT ok((SELECT stddev(sample_points[i][1]) > stddev(sample_points[i][2]) AND stddev(sample_points[i][2]) > 10 FROM one, generate_series(1, 75) i), 'one cluster: both axes are those of the rows');
+CREATE TABLE ends AS SELECT x, y, z FROM (SELECT sign * size AS x, 0::numeric AS y, 0::numeric AS z FROM generate_series(6, 9) AS size, (VALUES (-1), (1)) AS signs(sign)
+	UNION ALL VALUES (0, 10, 0), (0, -10, 0), (0, 0, 9.5), (0, 0, -9.5)) AS places, generate_series(1, 5);
+SELECT gkmeans_create_model('star', 'ends', '{x,y,z}', 12);
+SELECT is((SELECT array_agg(round((map_x[c] ^ 2 + map_y[c] ^ 2)::numeric, 6) ORDER BY map_x[c] ^ 2 DESC, map_y[c] ^ 2 DESC) FROM star, generate_series(1, 12) c), '{81,81,64,64,49,49,36,36,100,100,0,0}'::numeric[], 'the farthest points need not lie along the main axis');
 CREATE TABLE unordered AS SELECT i, noise(i, 1) AS x, noise(i, 2) * 3 AS y, noise(i, 3) + i % 2 * 9 AS z FROM generate_series(1, 300) i;
 SELECT gkmeans_create_model('order_' || n, 'SELECT x, y, z FROM unordered ORDER BY ' || o, '{x,y,z}', 2) FROM (VALUES (1, 'i'), (2, 'i DESC'), (3, 'y')) AS orders(n, o);
 SELECT is((SELECT count(DISTINCT row(map_x, map_y, sample_points)::text)::int FROM (TABLE order_1 UNION ALL TABLE order_2 UNION ALL TABLE order_3) AS versions), 1, 'the map of few rows does not depend on their order');
