@@ -442,21 +442,21 @@ gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count, doubl
 
 /* Draws rows with replacement, by mass. */
 int64
-gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows)
+gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows, int64 *times)
 {
+	int64	   *own_times = times == NULL ? gk_allocate(count, sizeof(int64)) : NULL;
 	int64		found = 0;
 
 	line->count = count;
 	if (line->total > 0)
 	{
-		int64	   *times = gk_allocate(line->count, sizeof(int64));
-
 		line->points = gk_allocate(line->count, sizeof(int64));
 		throw_points(drawer, line, line->total);
 		collect_entries(drawer, line);
-		found = rows_of_points(drawer->job, line, rows, times);
-		pfree(times);
+		found = rows_of_points(drawer->job, line, rows, times == NULL ? own_times : times);
 	}
+	if (own_times != NULL)
+		pfree(own_times);
 	give_line_back(drawer, line);
 	return found;
 }
@@ -502,12 +502,13 @@ gk_draw_in_engine(GkDrawer *drawer, GkMass mass, double greatest, int64 count, i
 
 /* Both. */
 int64
-gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows)
+gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows,
+			 int64 *times)
 {
 	double		total;
 	GkLine	   *line = gk_begin_draw(drawer, mass, greatest, count, &total);
 
-	return gk_finish_draw(drawer, line, count, rows);
+	return gk_finish_draw(drawer, line, count, rows, times);
 }
 
 /* Chooses points at even distances on a line of `total` units, the first one at random. */

@@ -28,9 +28,11 @@ extern void gk_end_drawing(GkDrawer *drawer);
 /*
  * Draws `count` rows with replacement, each with a probability proportional to its mass;
  * `greatest` is the greatest mass of a row.  Writes the engine's numbers of the distinct rows
- * drawn, ordered by hash and bits.  Returns how many; 0 if there is no mass.
+ * drawn, ordered by hash and bits, and how often each was, unless `times` is NULL.  Returns how
+ * many rows; 0 if there is no mass.
  */
-extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows);
+extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 count, int64 *rows,
+						  int64 *times);
 
 /*
  * The same in two steps, so that the caller knows Σ of the masses before the rows are chosen, and
@@ -39,7 +41,8 @@ extern int64 gk_draw_rows(GkDrawer *drawer, GkMass mass, double greatest, int64 
  */
 extern GkLine *gk_begin_draw(GkDrawer *drawer, GkMass mass, double greatest, int64 count,
 							 double *total);
-extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows);
+extern int64 gk_finish_draw(GkDrawer *drawer, GkLine *line, int64 count, int64 *rows,
+							int64 *times);
 extern void gk_free_line(GkLine *line);
 
 /* Σ of the masses alone. */

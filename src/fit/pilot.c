@@ -66,7 +66,7 @@ gk_open_pilot(GkJob *job, const GkFitSpec *spec, double greatest_weight, int64 c
 	const char *reason;
 	GkEngine   *engine;
 
-	count = gk_draw_rows(&drawer, GK_MASS_WEIGHT, greatest_weight, count, rows);
+	count = gk_draw_rows(&drawer, GK_MASS_WEIGHT, greatest_weight, count, rows, NULL);
 	gk_fetch_rows(job, rows, count, features);
 	/* an engine takes no negative zero, which scaling may have made */
 	for (int64 i = 0; i < count * spec->dimension; i++)

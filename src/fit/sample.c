@@ -18,7 +18,8 @@ gk_sample_rows(GkJob *job, const GkFitSpec *spec, const GkFit *fit, int64 count,
 	.start = SAMPLE_START};
 
 	if (spec->rows > count)
-		return gk_draw_rows(&drawer, GK_MASS_WEIGHT, fit->model.greatest_weight, count, rows);
+		return gk_draw_rows(&drawer, GK_MASS_WEIGHT, fit->model.greatest_weight, count, rows,
+							NULL);
 	for (int64 i = 0; i < spec->rows; i++)
 		rows[i] = i;
 	return spec->rows;

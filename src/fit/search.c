@@ -218,7 +218,7 @@ fill_pool(Search *search)
 	search->pool_count = 0;
 	if (fitter->statistics.greatest > 0.0)
 		search->pool_count = gk_draw_rows(&search->drawer, GK_MASS_DISTANCE,
-										  fitter->statistics.greatest, wanted, rows);
+										  fitter->statistics.greatest, wanted, rows, NULL);
 	shuffle(&search->drawer, rows, search->pool_count);
 	fetch.rows.rows = rows;
 	fetch.rows.count = search->pool_count;

@@ -203,7 +203,7 @@ draw_points(Seeder *seeder, int64 count, double *total)
 	rows = gk_allocate(count, sizeof(int64));
 	if (seeder->line == NULL)
 		seeder->line = begin_draw(seeder, count, total);
-	found = gk_finish_draw(&seeder->drawer, seeder->line, count, rows);
+	found = gk_finish_draw(&seeder->drawer, seeder->line, count, rows, NULL);
 	seeder->line = NULL;
 	if (found > 0)
 		add_points(seeder, rows, found);
@@ -228,7 +228,8 @@ draw(Seeder *seeder, int64 count, int64 *rows)
 
 	if (seeder->count > 0 && !(seeder->greatest > 0.0))
 		return 0;
-	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), count, rows);
+	return gk_finish_draw(&seeder->drawer, begin_draw(seeder, count, &total), count, rows,
+						  NULL);
 }
 
 /*
@@ -503,7 +504,7 @@ seed_random(Seeder *seeder)
 	for (int attempt = 0; attempt < RANDOM_ATTEMPTS && seeder->count < spec->k; attempt++)
 	{
 		int64		found = gk_draw_rows(&seeder->drawer, GK_MASS_WEIGHT, spec->greatest_weight,
-										 spec->k - seeder->count, rows);
+										 spec->k - seeder->count, rows, NULL);
 
 		if (found == 0)
 			break;

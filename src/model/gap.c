@@ -44,19 +44,36 @@ compare_rows(const void *a, const void *b, void *dimension)
 	return memcmp(a, b, *(const int *) dimension * sizeof(float));
 }
 
+/* Draws numbers of rows, those of equal rows as often as their share asks for; how many. */
+static int
+draw_rows(const GkCall *call, const GkPrepared *prepared, int sample, int64 *numbers)
+{
+	const GkFitSpec *spec = &call->arguments.fit;
+	GkDrawer	drawer = {.job = call->job,.rows = spec->rows,.seed = (uint64) spec->seed,
+	.start = BOX_START};
+	int64	   *drawn = gk_allocate(sample, sizeof(int64));
+	int64	   *times = gk_allocate(sample, sizeof(int64));
+	int64		found = spec->weighted
+		? gk_draw_rows(&drawer, GK_MASS_WEIGHT, prepared->greatest_weight, sample, drawn, times)
+		: gk_draw_evenly(&drawer, sample, drawn, times);
+	int			count = 0;
+
+	for (int64 i = 0; i < found; i++)
+		for (; times[i] > 0; times[i]--)
+			numbers[count++] = drawn[i];
+	pfree(times);
+	pfree(drawn);
+	return count;
+}
+
 /* Numbers of the rows to be looked at: all, or some that are drawn; how many. */
 static int
 choose_rows(const GkCall *call, const GkPrepared *prepared, int sample, int64 *numbers)
 {
 	const GkFitSpec *spec = &call->arguments.fit;
-	GkDrawer	drawer = {.job = call->job,.rows = spec->rows,.seed = (uint64) spec->seed};
 
 	if (spec->rows > sample)
-	{
-		drawer.start = BOX_START;
-		return (int) gk_draw_rows(&drawer, GK_MASS_WEIGHT, prepared->greatest_weight, sample,
-								  numbers);
-	}
+		return draw_rows(call, prepared, sample, numbers);
 	for (int64 i = 0; i < spec->rows; i++)
 		numbers[i] = i;
 	return (int) spec->rows;
