@@ -27,9 +27,16 @@
 #include "source_functions.h"
 #include "source_query.h"
 
-/* How the server's messages about objects that are gone begin, in any language. */
-#define NO_OBJECT "cache lookup failed for "
-#define NO_RELATION "could not open relation with OID "
+/* How the server's internal errors about objects that are gone begin, in any language. */
+static const char *const gone[] = {
+	"cache lookup failed for ",
+	"could not open relation with OID ",
+	/* operators without their classes */
+	"operator ",
+	"could not find hash function for hash operator ",
+	"missing operator ",
+	"missing support function ",
+};
 
 /* The context of an error: a query around the text of a source. */
 typedef struct Surroundings
@@ -52,10 +59,22 @@ lacks_schema(void)
 	return lacks;
 }
 
+/* True if an error is an internal one about an object that is gone. */
+static bool
+is_about_gone(const ErrorData *error)
+{
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL)
+		return false;
+	for (int i = 0; i < lengthof(gone); i++)
+		if (strncmp(error->message, gone[i], strlen(gone[i])) == 0)
+			return true;
+	return false;
+}
+
 /*
  * Raises the current error again, but an internal one about an object that is gone as one of the
- * source.  Nothing keeps the types, collations and functions of a plan, nor, from functions of the
- * source itself, sequences, and indexes and partitions that are not yet read.
+ * source.  Nothing keeps the types, collations, functions and operators of a plan, nor, from
+ * functions of the source itself, sequences, and indexes and partitions that are not yet read.
  */
 void
 gk_rethrow_as_change(MemoryContext context)
@@ -64,9 +83,7 @@ gk_rethrow_as_change(MemoryContext context)
 
 	MemoryContextSwitchTo(context);
 	error = CopyErrorData();
-	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL ||
-		(strncmp(error->message, NO_OBJECT, strlen(NO_OBJECT)) != 0 &&
-		 strncmp(error->message, NO_RELATION, strlen(NO_RELATION)) != 0))
+	if (!is_about_gone(error))
 		PG_RE_THROW();
 	FlushErrorState();
 	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;

@@ -115,23 +115,25 @@ CREATE TABLE part_1 PARTITION OF parts FOR VALUES IN (1);
 CREATE TABLE part_2 PARTITION OF parts FOR VALUES IN (2);
 INSERT INTO parts SELECT 1, i, x FROM far;
 INSERT INTO parts VALUES (2, 1, 1e9);
-CREATE FUNCTION part() RETURNS int STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN CASE current_setting('gk_test.drop') WHEN '' THEN 2 ELSE 1 END; END $$;
-CREATE FUNCTION drop_at_last(i int) RETURNS int LANGUAGE plpgsql AS $$ DECLARE command text := current_setting('gk_test.drop'); BEGIN
-	IF i = 120000 AND command <> '' THEN EXECUTE command; PERFORM set_config('gk_test.drop', '', true); END IF;
+CREATE FUNCTION part() RETURNS int STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN CASE current_setting('gk_test.change') WHEN '' THEN 2 ELSE 1 END; END $$;
+CREATE FUNCTION change_at_last(i int) RETURNS int LANGUAGE plpgsql AS $$ DECLARE command text := current_setting('gk_test.change'); BEGIN
+	IF i = 120000 AND command <> '' THEN EXECUTE command; PERFORM set_config('gk_test.change', '', true); END IF;
 	RETURN i;
 END $$;
-CREATE FUNCTION read_dropped(make text, name text, source text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+CREATE FUNCTION read_changed(make text, change text, source text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
 	EXECUTE make;
-	PERFORM set_config('gk_test.drop', 'DROP ' || name, true), set_config('enable_seqscan', 'off', true);
+	PERFORM set_config('gk_test.change', change, true), set_config('enable_seqscan', 'off', true);
 	PERFORM gkmeans_fit(source, '{x}', 2);
 	RETURN 'no error';
 EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
-SELECT is(read_dropped(make, name, format('SELECT x FROM %s AND drop_at_last(i) > 0', rest)), '55000 source changed while it was being read', 'DROP ' || name)
-FROM (VALUES ('CREATE DOMAIN dropped AS float8 CHECK (VALUE > -1)', 'DOMAIN dropped', '(SELECT i, x::dropped AS x FROM part_1 OFFSET 0) AS q WHERE true'),
-	('CREATE TYPE dropped AS ENUM (''a'')', 'TYPE dropped', 'part_1 WHERE CASE WHEN x > 0 THEN ''a'' END::text::dropped::text <> ''b'''),
-	('CREATE SEQUENCE dropped', 'SEQUENCE dropped', 'part_1 WHERE nextval(''dropped'') > 0'),
-	('CREATE INDEX dropped ON part_2 (i)', 'INDEX dropped', 'parts WHERE i > 0 AND part = part()')) of_source (make, name, rest);
+SELECT is(read_changed(make, change, format('SELECT x FROM %s AND change_at_last(i) > 0', rest)), '55000 source changed while it was being read', change)
+FROM (VALUES ('CREATE DOMAIN dropped AS float8 CHECK (VALUE > -1)', 'DROP DOMAIN dropped', '(SELECT i, x::dropped AS x FROM part_1 OFFSET 0) AS q WHERE true'),
+	('CREATE TYPE dropped AS ENUM (''a'')', 'DROP TYPE dropped', 'part_1 WHERE CASE WHEN x > 0 THEN ''a'' END::text::dropped::text <> ''b'''),
+	('CREATE SEQUENCE dropped', 'DROP SEQUENCE dropped', 'part_1 WHERE nextval(''dropped'') > 0'),
+	('CREATE INDEX dropped ON part_2 (i)', 'DROP INDEX dropped', 'parts WHERE i > 0 AND part = part()'),
+	('CREATE OPERATOR <<< (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int); CREATE OPERATOR CLASS dropped FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 =, FUNCTION 1 btint4cmp(int, int)',
+		'DROP OPERATOR FAMILY dropped USING btree', '(SELECT i, x FROM part_1 ORDER BY i USING <<< LIMIT 200000) AS q WHERE true')) of_source (make, change, rest);
 
 SELECT * FROM finish();
 ROLLBACK;
