@@ -23,6 +23,7 @@
 #include "utils/syscache.h"
 
 #include "acting.h"
+#include "source_aggregates.h"
 #include "source_changes.h"
 #include "source_functions.h"
 #include "source_query.h"
@@ -377,9 +378,12 @@ run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *re
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	check_functions(query->functions);
+	gk_check_aggregates(query->plan);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, flags);
+	/* it calls functions of the query to leave out partitions */
+	gk_check_aggregates(query->plan);
 	if ((flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 	{
 #if PG_VERSION_NUM >= 180000

@@ -109,7 +109,7 @@ CREATE FUNCTION drop_size_of(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT size_of(x) AS x FROM far WHERE drop_size_of(i) > 0', '{x}', 2)$$, '42883', 'a function that is dropped between two readings', 'was dropped while it was being read');
 
--- Other things that it drops, and that nothing keeps: those that a plan names, and what the first reading left out.
+-- Other things that it drops or replaces, and that nothing keeps: those that a plan names, and what the first reading left out.
 CREATE TABLE parts (part int, i int, x float8) PARTITION BY LIST (part);
 CREATE TABLE part_1 PARTITION OF parts FOR VALUES IN (1);
 CREATE TABLE part_2 PARTITION OF parts FOR VALUES IN (2);
@@ -134,6 +134,27 @@ FROM (VALUES ('CREATE DOMAIN dropped AS float8 CHECK (VALUE > -1)', 'DROP DOMAIN
 	('CREATE INDEX dropped ON part_2 (i)', 'DROP INDEX dropped', 'parts WHERE i > 0 AND part = part()'),
 	('CREATE OPERATOR <<< (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int); CREATE OPERATOR CLASS dropped FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 =, FUNCTION 1 btint4cmp(int, int)',
 		'DROP OPERATOR FAMILY dropped USING btree', '(SELECT i, x FROM part_1 ORDER BY i USING <<< LIMIT 200000) AS q WHERE true')) of_source (make, change, rest);
+CREATE FUNCTION next_number(int8, text) RETURNS int8 LANGUAGE sql AS 'SELECT $1 + 1';
+CREATE FUNCTION number_of(text) RETURNS int8 LANGUAGE sql AS 'SELECT length($1)::int8';
+CREATE AGGREGATE joined(anycompatible) (SFUNC = array_append, STYPE = anycompatiblearray, INITCOND = '{}');
+SELECT is(read_changed('CREATE OR REPLACE AGGREGATE replaced(text) (SFUNC = text_larger, STYPE = text, FINALFUNC = number_of, INITCOND = ''1'')',
+	format('CREATE OR REPLACE AGGREGATE replaced(text) (%s, INITCOND = ''1'')', definition),
+	'SELECT x FROM part_1 WHERE change_at_last(i) > 0 AND (SELECT joined(g) FROM generate_series(1, 2) AS g) <> ''{}'' AND (SELECT replaced(''b'') FROM generate_series(1, 2)) <> 0'), result, definition)
+FROM (VALUES ('SFUNC = next_number, STYPE = int8', '55000 source changed while it was being read'),
+	('SFUNC = text_smaller, STYPE = text, FINALFUNC = number_of', 'no error')) of_aggregate (definition, result);
+
+-- The same by one of the calls of a function that the planner and the executor call to leave out partitions.
+CREATE FUNCTION next_part() RETURNS int LANGUAGE plpgsql AS $$ DECLARE calls int := current_setting('gk_test.calls'); BEGIN
+	PERFORM set_config('gk_test.calls', (calls - 1)::text, true);
+	IF calls = 1 THEN EXECUTE current_setting('gk_test.change'); END IF;
+	RETURN 2;
+END $$;
+CREATE FUNCTION pruned_part() RETURNS int STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN next_part(); END $$;
+SELECT is(array_agg(DISTINCT result ORDER BY result), '{"55000 source changed while it was being read","no error"}', 'an aggregate that is replaced before it begins')
+FROM (SELECT read_changed(format('CREATE OR REPLACE AGGREGATE replaced(text) (SFUNC = text_larger, STYPE = text, FINALFUNC = number_of, INITCOND = ''1''); SET LOCAL gk_test.calls = %s', calls),
+	'CREATE OR REPLACE AGGREGATE replaced(text) (SFUNC = next_number, STYPE = int8, INITCOND = ''1'')',
+	'SELECT (SELECT replaced(i::text) FROM parts WHERE part = pruned_part()) + g AS x FROM generate_series(1, 9) AS g') AS result
+	FROM generate_series(1, 9) AS calls) AS each;
 
 SELECT * FROM finish();
 ROLLBACK;
