@@ -8,6 +8,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "fmgr.h"
@@ -148,6 +149,33 @@ check_strings(const char *name, Datum value)
 			 errhint("Set it on, and write E'…' for a constant with escapes.")));
 }
 
+/*
+ * The current search path, with the schema of the current user, if there is one, in place of
+ * "$user": a role may get another name, and another role may make a schema of its name.
+ */
+static char *
+current_path(void)
+{
+	char	   *set = pstrdup(GetConfigOption("search_path", false, false));
+	StringInfoData path;
+	ListCell   *cell;
+	List	   *names;
+
+	if (!SplitIdentifierString(pstrdup(set), ',', &names))
+		return set;
+	initStringInfo(&path);
+	foreach(cell, names)
+	{
+		const char *name = lfirst(cell);
+
+		if (strcmp(name, "$user") == 0)
+			name = GetUserNameFromId(GetUserId(), false);
+		if (name == lfirst(cell) || OidIsValid(get_namespace_oid(name, true)))
+			appendStringInfo(&path, "%s%s", path.len > 0 ? ", " : "", quote_identifier(name));
+	}
+	return path.data;
+}
+
 /* The arguments of a call by their names. */
 char *
 gk_definition(FunctionCallInfo fcinfo)
@@ -166,7 +194,7 @@ gk_definition(FunctionCallInfo fcinfo)
 	ReleaseSysCache(function);
 	initStringInfo(&json);
 	appendStringInfoString(&json, "{\"search_path\": ");
-	escape_json(&json, GetConfigOption("search_path", false, false));
+	escape_json(&json, current_path());
 	for (int i = 0; i < PG_NARGS(); i++)
 	{
 		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
@@ -301,7 +329,7 @@ gk_search_path_json(void)
 
 	initStringInfo(&json);
 	appendStringInfoString(&json, "{\"search_path\": ");
-	escape_json(&json, GetConfigOption("search_path", false, false));
+	escape_json(&json, current_path());
 	appendStringInfoChar(&json, '}');
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
