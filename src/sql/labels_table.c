@@ -10,6 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
 #include "commands/proclang.h"
 #include "commands/vacuum.h"
@@ -471,19 +472,32 @@ is_elsewhere(const GkLabelsTable *table)
 	return get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE || gk_is_citus_table(relation_id);
 }
 
-/* Locks the table as TRUNCATE does, with a hint if that cannot be: nobody adds a row. */
-static void
+/*
+ * Locks the table as TRUNCATE does, with a hint if that cannot be: nobody adds a row.  The tables
+ * that are locked.
+ */
+static List *
 lock_to_truncate(const GkLabelsTable *table)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
+	List	   *locked;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	if (is_elsewhere(table))
-		LockRelationOid(table->output.relation_id, AccessExclusiveLock);
-	else
-		gk_execute(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", table->output.name));
+	LockRelationOid(table->output.relation_id, AccessExclusiveLock);
+	locked = find_all_inheritors(table->output.relation_id, AccessExclusiveLock, NULL);
 	error_context_stack = callback.previous;
+	return locked;
+}
+
+/* Gives back that lock. */
+static void
+unlock(const List *locked)
+{
+	ListCell   *cell;
+
+	foreach(cell, locked)
+		UnlockRelationOid(lfirst_oid(cell), AccessExclusiveLock);
 }
 
 /* Empties the table, with a hint if that cannot be; says, if asked to, whether it had rows. */
@@ -614,15 +628,29 @@ check_locked(GkLabelsTable *table, Snapshot read_by)
 }
 
 /*
+ * Locks as TRUNCATE does, unless others turn out to have inserted labels, which that waits for:
+ * readers can go on while rows are read again.  A lock that only keeps out who inserts could not be
+ * raised then: it would deadlock with who has read the table, and inserts now.
+ */
+static bool
+lock_to_replace(GkLabelsTable *table, Snapshot read_by)
+{
+	List	   *locked = lock_to_truncate(table);
+	bool		is_current = check_locked(table, read_by);
+
+	if (!is_current)
+		unlock(locked);
+	return is_current;
+}
+
+/*
  * Locks the table if it is there.  Who comes after others replaces what they wrote, perhaps by
  * newer rows: these must be read.  Readers can go on meanwhile, so the lock for TRUNCATE comes
- * last, and waits for who inserts.
+ * last.
  */
 bool
 gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 {
-	bool		is_current;
-
 	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
 	if (!OidIsValid(table->output.relation_id))
@@ -634,11 +662,8 @@ gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 		return true;
 	}
 	lock_table(table);
-	is_current = check_locked(table, read_by);
-	if (!is_current || table->if_exists != GK_EXISTS_REPLACE)
-		return is_current;
-	lock_to_truncate(table);
-	return check_locked(table, read_by);
+	return check_locked(table, read_by) &&
+		(table->if_exists != GK_EXISTS_REPLACE || lock_to_replace(table, read_by));
 }
 
 /* Empties the table if asked to; counts the rows that it deletes, or says whether it did. */
