@@ -858,13 +858,22 @@ read_again(Refit *refit)
 	List	   *id_parts = gk_id_parts(id_type);
 	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
 	GkRows		facts = keep_facts(refit);
+	Snapshot	read_by = NULL;
 
 	MemoryContextSwitchTo(before);
 	if (refit->spec->deploy != GK_DEPLOY_ALWAYS)
 		refit->labels = gk_call_labels(call);
+	if (refit->labels != NULL)
+		read_by = RegisterSnapshot(call->read_by);
 	gk_call_end_job(call);
 	gk_call_close(call);
 	read_rows(refit, false);
+	if (refit->labels != NULL)
+	{
+		/* others may have written labels of newer rows between the readings */
+		UnregisterSnapshot(call->read_by);
+		call->read_by = read_by;
+	}
 	if (call->cluster != NULL)
 		compare_facts(&facts, &call->rows);
 	if (refit->labels != NULL &&

@@ -216,6 +216,24 @@ is(sql("BEGIN; $nodes SELECT status FROM gkmeans_refit('m_steady', rescale => tr
 like(failure("$nodes SELECT FROM gkmeans_refit('m_restless', rescale => true)"), qr/source changed between two readings/, 'rows that are others');
 nothing_is_left('refits that read twice');
 
+# Labels of the first reading are not written over those that others have written since of newer rows.
+$_->safe_psql('postgres', 'CREATE TABLE swapped (id int, x float8); CREATE VIEW swaps AS SELECT swapped.* FROM swapped, (SELECT pg_advisory_xact_lock_shared(9)) AS waits') for $first, values %node;
+$node{b}->safe_psql('postgres', 'INSERT INTO swapped SELECT i, i % 2 * 100 + i FROM generate_series(1, 20) i');
+sql("$nodes SELECT FROM gkmeans_create_model('m_swaps', 'swaps', '{x}', 2, id_column => 'id', labels_table => 'labels_of_swaps', labels_mode => 'merge')");
+my $holder = $node{b}->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(9)');
+my $refit = $first->background_psql('postgres', on_error_stop => 0);
+start_query($refit, "$nodes SELECT status FROM gkmeans_refit('m_swaps', rescale => true, min_improvement => 0.9)");
+$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die 'the refit does not wait';
+$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = CASE id WHEN 1 THEN 2 ELSE 101 END WHERE id IN (1, 2)');
+is(sql("$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')"), 2, 'labels are written while a refit reads');
+my $newer = sql('SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM labels_of_swaps l');
+$holder->quit;
+is($refit->query('SELECT 1') =~ s/\n.*//sr, 'rejected', 'the refit reads again, and is rejected');
+$refit->quit;
+is(sql('SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM labels_of_swaps l'), $newer, 'the newer labels stay');
+nothing_is_left('a refit beside others');
+
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
 {
