@@ -97,6 +97,23 @@ fetch_rows(const GkCall *call, const GkPrepared *prepared, int sample, int *coun
 	return command.rows.features;
 }
 
+/* The mean of the rows. */
+static double *
+find_mean(const float *rows, int count, int d)
+{
+	double	   *mean = gk_allocate_zero(d, sizeof(double));
+
+	for (int64 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+			mean[j] += rows[i * d + j];
+	}
+	for (int j = 0; j < d; j++)
+		mean[j] /= count;
+	return mean;
+}
+
 /* The covariances of the rows, times their number. */
 static double *
 find_covariances(const float *rows, int count, int d, const double *mean)
@@ -155,12 +172,13 @@ find_box(const GkCall *call, const GkPrepared *prepared, int sample, Box *box)
 	int			d = call->arguments.fit.dimension;
 	int			count;
 	float	   *rows = fetch_rows(call, prepared, sample, &count);
+	double	   *mean = find_mean(rows, count, d);
 	double	   *origin = gk_allocate_zero(d, sizeof(double));
-	double	   *covariances = find_covariances(rows, count, d, prepared->mean);
+	double	   *covariances = find_covariances(rows, count, d, mean);
 	double	   *axes = gk_allocate((int64) d * d, sizeof(double));
 
 	if (call->arguments.fit.metric == GK_EUCLIDEAN)
-		memcpy(origin, prepared->mean, d * sizeof(double));
+		memcpy(origin, mean, d * sizeof(double));
 	gk_find_axes(covariances, d, axes);
 	box->dimension = d;
 	box->rows = (int) Min(sample, call->arguments.fit.rows);
@@ -170,6 +188,7 @@ find_box(const GkCall *call, const GkPrepared *prepared, int sample, Box *box)
 	pfree(axes);
 	pfree(covariances);
 	pfree(origin);
+	pfree(mean);
 	pfree(rows);
 }
 
