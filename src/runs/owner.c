@@ -12,6 +12,7 @@
 
 #include "model.h"
 #include "owner.h"
+#include "portals.h"
 
 #if PG_VERSION_NUM >= 160000
 #define OWNS_RELATION(id) object_ownercheck(RelationRelationId, (id), GetUserId())
@@ -30,14 +31,19 @@ gk_begin_as_owner(Relation relation, GkOwner *owner)
 	GetUserIdAndSecContext(&owner->caller, &owner->security_context);
 	owner->is_other = owner->caller != role;
 	owner->nest_level = NewGUCNestLevel();
-	if (owner->is_other)
-		SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
+	if (!owner->is_other)
+		return;
+	owner->portals = gk_note_portals();
+	SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
 }
 
 /* Becomes the caller again. */
 void
 gk_end_as_owner(const GkOwner *owner)
 {
+	/* while he is the owner still: to drop a portal can run its code */
+	if (owner->is_other)
+		gk_drop_portals_since(owner->portals);
 	AtEOXact_GUC(false, owner->nest_level);
 	if (owner->is_other)
 		SetUserIdAndSecContext(owner->caller, owner->security_context);

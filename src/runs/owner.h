@@ -15,6 +15,7 @@ typedef struct GkOwner
 	int			security_context;
 	int			nest_level;		/* of the settings */
 	bool		is_other;		/* the caller is not the owner */
+	uint64		portals;		/* if so, the note of those of the caller */
 } GkOwner;
 
 /*
@@ -24,7 +25,10 @@ typedef struct GkOwner
  */
 extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
 
-/* Becomes the previous user again. */
+/*
+ * Becomes the previous user again.  Portals that the other one left are dropped; after an error those
+ * of its (sub)transaction are, as PostgreSQL does.
+ */
 extern void gk_end_as_owner(const GkOwner *owner);
 
 /* The same around opening a model to change it, with ShareUpdateExclusiveLock. */

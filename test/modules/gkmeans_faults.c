@@ -2,17 +2,21 @@
  * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails,
  * gkmeans.vectors, the vectors that scoring uses, and gkmeans.no_parameters, which lets libpq lack
  * memory for its list of parameters; locks and segments that are not those of a fit, but look like
- * them; a server without shared memory left; and numerics as fits convert them.
+ * them; a server without shared memory left; numerics as fits convert them; and cursors that are
+ * left open.
  */
 #include "postgres.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/shmem.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/portal.h"
 
 #include "choose_engine.h"
 #include "fault_engine.h"
@@ -27,6 +31,7 @@ PGDLLEXPORT void _PG_init(void);
 
 GK_SQL_FUNCTION(gkmeans_forge_lock);
 GK_SQL_FUNCTION(gkmeans_forge_segment);
+GK_SQL_FUNCTION(gkmeans_leave_cursor);
 GK_SQL_FUNCTION(gkmeans_numeric_value);
 GK_SQL_FUNCTION(gkmeans_raise_silently);
 GK_SQL_FUNCTION(gkmeans_take_shared_memory);
@@ -108,6 +113,19 @@ gkmeans_forge_segment(PG_FUNCTION_ARGS)
 		shared->pid = PG_GETARG_INT32(1);
 	}
 	PG_RETURN_INT64(dsm_segment_handle(segment));
+}
+
+/* SQL: opens a cursor for a query, pins it as PL/Perl and PL/Python do, and leaves it so. */
+Datum
+gkmeans_leave_cursor(PG_FUNCTION_ARGS)
+{
+	SPIPlanPtr	plan;
+
+	SPI_connect();
+	plan = SPI_prepare(text_to_cstring(PG_GETARG_TEXT_PP(0)), 0, NULL);
+	PinPortal(SPI_cursor_open(NULL, plan, NULL, NULL, false));
+	SPI_finish();
+	PG_RETURN_VOID();
 }
 
 /* SQL: a numeric as fits convert it to double precision. */

@@ -223,5 +223,61 @@ SET LOCAL ROLE gk_caller;
 SELECT is(with_own(), 30::bigint, 'temporary tables of the function itself');
 RESET ROLE;
 
+-- Cursors that functions of an owner's source open, or put in the place of the caller's, end with the call
+LOAD 'gkmeans_faults';
+CREATE FUNCTION gk_test.leave_cursor(text) RETURNS void AS '$libdir/gkmeans_faults', 'gkmeans_leave_cursor' LANGUAGE C;
+CREATE ROLE gk_sly;
+CREATE SCHEMA of_sly AUTHORIZATION gk_sly;
+GRANT USAGE ON SCHEMA gk_test TO gk_sly;
+GRANT INSERT ON found TO gk_sly;
+TRUNCATE found;
+SET LOCAL ROLE gk_sly;
+SET LOCAL search_path = of_sly, public;
+CREATE FUNCTION replaced(x float8, cursor_name refcursor) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE other refcursor;
+BEGIN
+	IF EXISTS (SELECT FROM pg_cursors WHERE name = cursor_name::text) THEN
+		CLOSE cursor_name;
+		OPEN cursor_name FOR SELECT 'not yours as ' || current_user;
+		OPEN other FOR SELECT 1;
+		PERFORM gk_test.leave_cursor('SELECT 1');
+		INSERT INTO gk_test.found VALUES ('replaced', 1);
+	END IF;
+	RETURN x;
+END $$;
+CREATE TABLE points AS SELECT i AS id, i % 2 * 10 + i * 0.01 AS x FROM generate_series(1, 40) i;
+SELECT gkmeans_create_model('sly', 'SELECT CASE WHEN id = 5 THEN replaced(x, ''theirs'') ELSE x END AS x FROM points', '{x}', 2);
+RESET ROLE;
+SET LOCAL search_path = gk_test, public;
+CREATE FUNCTION my_cursors() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(name, ' ' ORDER BY name) FROM pg_cursors WHERE name !~ 'unnamed' OR statement !~ 'pg_cursors|call' $$;
+CREATE FUNCTION after_call(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	theirs refcursor := 'theirs'; mine refcursor := 'mine'; r record; found text := 'nothing'; turns int := 0;
+BEGIN
+	OPEN theirs FOR SELECT 'caller'::text;
+	OPEN mine FOR SELECT 'caller'::text;
+	FOR r IN SELECT i FROM generate_series(1, 2) i LOOP
+		EXECUTE 'SELECT count(*) FROM public.gkmeans_' || call;
+		turns := turns + 1;
+		BEGIN
+			FETCH theirs INTO found;
+		EXCEPTION WHEN invalid_cursor_name THEN found := SQLSTATE;
+		END;
+	END LOOP;
+	FETCH mine INTO r;
+	CLOSE mine;
+	RETURN format('%s, %s turns, mine of %s, %s', found, turns, r, my_cursors());
+END $$;
+SELECT is(after_call(call), '34000, 2 turns, mine of (caller), ', 'cursors after ' || call)
+FROM unnest(ARRAY[$$refit('of_sly.sly')$$, $$drift('of_sly.sly')$$, $$feature_drift('of_sly.sly')$$]) call;
+SELECT is(count(*)::int, 3, 'each of which replaced one') FROM found;
+DECLARE theirs CURSOR FOR SELECT 'caller'::text;
+DECLARE mine CURSOR FOR SELECT 'caller'::text;
+SELECT is(count(*)::int, 1, 'also in another statement') FROM gkmeans_refit('of_sly.sly');
+SELECT is(my_cursors(), 'mine', 'the cursor of the owner is gone');
+SELECT fails_with('FETCH theirs', '34000', 'none is fetched from');
+SELECT lives_ok('MOVE mine', 'another is as it was');
+CLOSE mine;
+
 SELECT * FROM finish();
 ROLLBACK;

@@ -302,6 +302,32 @@ $session->query(q{CALL gkmeans_refresh('lab.kinds')});
 like(errors_of(), qr/within security-restricted operation/, 'the source cannot become the caller');
 is(sql(q{SELECT error_code FROM lab.kinds ORDER BY version DESC LIMIT 1}), '42501', 'which is recorded');
 
+# Cursors that the owner's code leaves pinned, as PL/Perl does, do not run as the caller when a transaction ends
+SKIP:
+{
+	skip 'test/modules is not installed', 9 unless has_module('gkmeans_faults');
+	sql(<<~'SQL');
+		CREATE FUNCTION leave_cursor(text) RETURNS void AS '$libdir/gkmeans_faults', 'gkmeans_leave_cursor' LANGUAGE C;
+		SET ROLE analyst;
+		SET search_path = lab, public;
+		CREATE FUNCTION lab.payload() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'run as %', current_user; RETURN 1; END $$;
+		CREATE FUNCTION lab.leave(v float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN IF current_query() LIKE 'CALL%' THEN PERFORM leave_cursor('SELECT lab.payload()'); END IF; RETURN v; END $$;
+		CREATE FUNCTION lab.leave_in_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF new.status = tg_argv[0] THEN PERFORM lab.leave(0); END IF; RETURN new; END $$;
+		CREATE FUNCTION lab.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF new.status = 'fitted' THEN RAISE EXCEPTION 'not today'; END IF; RETURN new; END $$;
+		SELECT gkmeans_create_model('sly_' || place, CASE WHEN place = 'source' THEN 'SELECT id, CASE WHEN id = 5 THEN leave(x) ELSE x END AS x, y FROM mine' ELSE 'mine' END, '{x,y}', 3, scale => 'standard') FROM unnest('{source,running,failed}'::text[]) place;
+		CREATE TRIGGER leave BEFORE INSERT OR UPDATE ON sly_running FOR EACH ROW EXECUTE FUNCTION leave_in_trigger('running');
+		CREATE TRIGGER leave BEFORE INSERT OR UPDATE ON sly_failed FOR EACH ROW EXECUTE FUNCTION leave_in_trigger('failed');
+		CREATE TRIGGER fail BEFORE UPDATE ON sly_failed FOR EACH ROW EXECUTE FUNCTION fail();
+		SQL
+	for my $place (qw(source running failed))
+	{
+		$session->query(qq{CALL gkmeans_refresh('lab.sly_$place', deploy => 'always')});
+		is(join(' ', map { s/^psql:.*?: //r } grep { /WARNING|ERROR/ } split /\n/, errors_of()), $place eq 'failed' ? 'ERROR:  not today' : '', "$place: nothing runs as the caller");
+		is(sql(qq{SELECT status FROM lab.sly_$place ORDER BY version DESC LIMIT 1}), $place eq 'failed' ? 'failed' : 'fitted', "$place: the run ends as without it");
+		is($session->query('SELECT count(*) FROM pg_cursors'), '0', "$place: no cursor is left");
+	}
+}
+
 # Two at once: one after the other
 sql('TRUNCATE stops');
 my ($first, $first_pid) = new_session($node);
