@@ -26,8 +26,8 @@ typedef struct GkOwner
 extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
 
 /*
- * Becomes the previous user again.  Portals that the other one left are dropped; after an error those
- * of its (sub)transaction are, as PostgreSQL does.
+ * Becomes the previous user again.  Portals that the other one left are dropped; after an error
+ * those of its (sub)transaction are, as PostgreSQL does.
  */
 extern void gk_end_as_owner(const GkOwner *owner);
 

@@ -446,10 +446,14 @@ gk_labels_table_columns(const GkLabelsTable *table)
 static void
 explain_lock(void *arg)
 {
+	const GkLabelsTable *table = arg;
+
 	if (geterrcode() == ERRCODE_T_R_DEADLOCK_DETECTED)
-		errhint("Another session has locked the table and waits for this transaction, as REINDEX "
-				"CONCURRENTLY and CREATE INDEX CONCURRENTLY do. Run these while nothing writes "
-				"labels.");
+		errhint("Another session has locked the table and waits for this transaction: it replaces "
+				"labels, or runs REINDEX CONCURRENTLY or CREATE INDEX CONCURRENTLY. Begin "
+				"transactions that read or insert labels before they write them with \"LOCK TABLE "
+				"%s IN SHARE UPDATE EXCLUSIVE MODE\", and run those commands while nothing writes "
+				"labels.", table->output.name);
 }
 
 /*
@@ -559,10 +563,7 @@ make_table(GkLabelsTable *table)
 static void
 lock_table(const GkLabelsTable *table)
 {
-	ErrorContextCallback callback = {
-		.callback = table->if_exists == GK_EXISTS_REPLACE ? explain_truncate : explain_lock,
-		.arg = (void *) table
-	};
+	ErrorContextCallback callback = {.callback = explain_lock,.arg = (void *) table};
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 
 	/* LOCK TABLE refuses foreign tables */
