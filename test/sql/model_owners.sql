@@ -43,6 +43,29 @@ SELECT is(differ(), 0::bigint, 'the view predicts with a model that was renamed'
 SELECT fails_with($$SELECT gkmeans_predict('mine.kinds', 60, 2)$$, '42P01', 'the old name is gone');
 ALTER TABLE mine.sorts RENAME TO kinds;
 
+-- "$user" in the search path of a definition is the schema that the role had then
+SET LOCAL search_path = "$user", gk_test, public;
+CREATE SCHEMA owner AUTHORIZATION owner;
+CREATE TABLE owner.customers AS SELECT * FROM customers WHERE id <= 30;
+GRANT SELECT ON owner.customers TO owner;
+GRANT CREATE ON SCHEMA mine TO heir;
+SET LOCAL ROLE owner;
+SELECT count(*) FROM gkmeans_create_model('mine.home', 'customers', '{spent,visits}', 2);
+SET LOCAL ROLE heir;
+SELECT count(*) FROM gkmeans_create_model('mine.homeless', 'customers', '{spent,visits}', 2);
+RESET ROLE;
+ALTER ROLE owner RENAME TO renamed;
+CREATE SCHEMA heir;
+GRANT USAGE ON SCHEMA heir TO heir;
+CREATE TABLE heir.customers AS SELECT * FROM customers WHERE id <= 10;
+GRANT SELECT ON heir.customers TO heir;
+SELECT is((SELECT rows FROM gkmeans_refit('mine.home')), 30::bigint, 'a role with another name refits rows of its schema');
+SELECT is((SELECT rows FROM gkmeans_refit('mine.homeless')), 300::bigint, 'a schema of the name of a role that had none is not its own');
+ALTER ROLE renamed RENAME TO owner;
+DROP TABLE mine.home, mine.homeless;
+REVOKE CREATE ON SCHEMA mine FROM heir;
+SET LOCAL search_path = gk_test, public;
+
 -- Owners
 ALTER TABLE mine.kinds OWNER TO heir;
 SELECT is(differ(), 0::bigint, 'the view of the former owner predicts');
@@ -122,28 +145,6 @@ INSERT INTO gk_test.found SELECT what, of_definer.counted(format('SELECT sum(%s)
 SELECT count(*) AS labels_of_caller FROM labels \gset
 DROP TABLE customers, labels;
 RESET ROLE;
--- "$user" in the search path of a definition is the schema that the role had then
-SET LOCAL search_path = "$user", gk_test, public;
-CREATE SCHEMA owner AUTHORIZATION owner;
-CREATE TABLE owner.customers AS SELECT * FROM customers WHERE id <= 30;
-GRANT SELECT ON owner.customers TO owner;
-GRANT CREATE ON SCHEMA mine TO heir;
-SET LOCAL ROLE owner;
-SELECT count(*) FROM gkmeans_create_model('mine.home', 'customers', '{spent,visits}', 2);
-SET LOCAL ROLE heir;
-SELECT count(*) FROM gkmeans_create_model('mine.homeless', 'customers', '{spent,visits}', 2);
-RESET ROLE;
-ALTER ROLE owner RENAME TO renamed;
-CREATE SCHEMA heir;
-GRANT USAGE ON SCHEMA heir TO heir;
-CREATE TABLE heir.customers AS SELECT * FROM customers WHERE id <= 10;
-GRANT SELECT ON heir.customers TO heir;
-SELECT is((SELECT rows FROM gkmeans_refit('mine.home')), 30::bigint, 'a role with another name refits rows of its schema');
-SELECT is((SELECT rows FROM gkmeans_refit('mine.homeless')), 300::bigint, 'a schema of the name of a role that had none is not its own');
-ALTER ROLE renamed RENAME TO owner;
-DROP TABLE mine.home, mine.homeless;
-REVOKE CREATE ON SCHEMA mine FROM heir;
-
 SET LOCAL search_path = gk_test, public;
 SELECT is(rows, 40::bigint, 'the rows of the owner: ' || what) FROM found;
 SELECT is(:labels_of_caller, 0, 'no labels in the table of the caller');
