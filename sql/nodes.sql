@@ -42,7 +42,8 @@ CREATE FUNCTION gkmeans.gkmeans_node_load(
     OUT zeros bigint,
     OUT workers integer,
     OUT read_twice boolean,
-    OUT seconds double precision)
+    OUT seconds double precision,
+    OUT has_foreign_table boolean)
 RETURNS record
 AS 'MODULE_PATHNAME', 'gkmeans_node_load'
 LANGUAGE C VOLATILE PARALLEL UNSAFE

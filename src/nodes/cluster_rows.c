@@ -26,7 +26,8 @@ enum
 	ZEROS,
 	WORKERS,
 	READ_TWICE,
-	SECONDS
+	SECONDS,
+	HAS_FOREIGN_TABLE
 };
 
 /* A value that cannot be NULL. */
@@ -136,6 +137,7 @@ gk_take_rows(const GkServerCluster *cluster, GkPart *part, const GkSource *sourc
 	rows->counts.zeros = take_count(cluster, part, ZEROS, rows->skipped);
 	rows->workers = DatumGetInt32(take_value(cluster, part, WORKERS, INT4OID));
 	rows->read_twice = DatumGetBool(take_value(cluster, part, READ_TWICE, BOOLOID));
+	rows->has_foreign_table = DatumGetBool(take_value(cluster, part, HAS_FOREIGN_TABLE, BOOLOID));
 	part->read_seconds += DatumGetFloat8(take_value(cluster, part, SECONDS, FLOAT8OID));
 }
 
@@ -243,6 +245,8 @@ gk_merge_parts(const GkServerCluster *cluster, const GkSource *source, const dou
 		const GkPart *part = &cluster->parts[i];
 
 		add_counts(rows, &part->rows);
+		if (part->rows.read == 0 && part->rows.has_foreign_table)
+			rows->empty_node = pstrdup(part->connection->node->name);
 		if (part->rows.dimension == 0)
 			continue;
 		rows->dimension = part->rows.dimension;

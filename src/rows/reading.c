@@ -811,7 +811,6 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 		PushActiveSnapshot(*kept);
 	else
 		rows->is_newer = push_snapshot(source, feeding);
-	rows->has_foreign_table = gk_query_has_foreign_table(feeding->query);
 	check_snapshot(source, feeding, is_second);
 	if (kept != NULL && !is_second)
 		*kept = RegisterSnapshot(GetActiveSnapshot());
@@ -834,6 +833,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 
 	memset(rows, 0, sizeof(GkRows));
 	begin_pass(source, &feeding, rows);
+	rows->has_foreign_table = gk_query_has_foreign_table(feeding.query);
 	spec.processes = feeding.processes;
 	spec.expected_bytes = expected_bytes(&spec, &feeding);
 	spec.alone = can_be_alone(&feeding, &spec, engine);

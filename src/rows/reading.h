@@ -31,7 +31,8 @@ typedef struct GkRows
 	Size		ring_bytes;		/* size of the ring */
 	bool		read_twice;		/* the first guess of the shift was wrong */
 	bool		is_newer;		/* seen by a newer snapshot than the active one */
-	bool		has_foreign_table;	/* among those of the plan; never over nodes */
+	bool		has_foreign_table;	/* among those of the plan; never over nodes, but … */
+	const char *empty_node;		/* … one that read no row from such a table; NULL = none */
 	int64	   *unusable;		/* by column of features: how many rows it made unusable */
 	const char *trouble;		/* why no row was usable, column by column; NULL if a row was */
 	double	   *least;			/* dimension: the ranges of the values as they were; NULL if … */

@@ -504,14 +504,13 @@ unlock(const List *locked)
 		UnlockRelationOid(lfirst_oid(cell), AccessExclusiveLock);
 }
 
-/* Empties the table, with a hint if that cannot be; says, if asked to, whether it had rows. */
+/* Empties the table, with a hint if that cannot be; says whether it had rows. */
 static void
 truncate_table(const GkLabelsTable *table, bool *had_rows)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 
-	if (had_rows != NULL)
-		*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
+	*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	gk_truncate(&table->output);
@@ -839,11 +838,10 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	Tuplestorestate *rows = labels->rows;
 	GkLabelStamp stamp = {.version = version};
 	Writing		writing = {table, &stamp, written};
-	bool		has_none = rows != NULL && tuplestore_tuple_count(rows) == 0;
 
 	memset(written, 0, sizeof(*written));
 	if (OidIsValid(table->output.relation_id))
-		written->deleted = empty_table(table, has_none ? &written->emptied : NULL);
+		written->deleted = empty_table(table, &written->emptied);
 	else
 		make_table(table);
 	/* now that no other labels are written: changes follow one another by their time */

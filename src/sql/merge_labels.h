@@ -17,7 +17,7 @@ typedef struct GkLabelsWritten
 	int64		updated;
 	int64		deleted;
 	int64		changes;		/* rows that the table of changes got */
-	bool		emptied;		/* rows that were not counted are gone, and no label is there now */
+	bool		emptied;		/* rows that were not counted are gone */
 } GkLabelsWritten;
 
 /* What is merged, and into what. */

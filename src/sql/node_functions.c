@@ -181,12 +181,12 @@ integer_array(const int64 *numbers, int count)
 Datum
 gkmeans_node_load(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_type(fcinfo, 12);
+	TupleDesc	descriptor = result_type(fcinfo, 13);
 	int			dimension = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT32(0);
 	const GkRows *rows;
 	double		seconds;
-	Datum		values[12];
-	bool		nulls[12] = {0};
+	Datum		values[13];
+	bool		nulls[13] = {0};
 
 	if (dimension < 0 || dimension > GK_MAX_DIMENSION)
 		gk_out_of_range("dimension", psprintf("0 to %d", GK_MAX_DIMENSION));
@@ -203,6 +203,7 @@ gkmeans_node_load(PG_FUNCTION_ARGS)
 	values[9] = Int32GetDatum(rows->workers);
 	values[10] = BoolGetDatum(rows->read_twice);
 	values[11] = Float8GetDatum(seconds);
+	values[12] = BoolGetDatum(rows->has_foreign_table);
 	return HeapTupleGetDatum(heap_form_tuple(descriptor, values, nulls));
 }
 

@@ -42,13 +42,13 @@ $server->safe_psql('liar', <<~'SQL');
 			IF lies.asked('open') IS NOT NULL THEN EXECUTE 'SELECT ' || lies.asked('open') INTO engine, engine_reason, columns; END IF;
 		END $$;
 	CREATE FUNCTION gkmeans.gkmeans_node_load(int, float8[], OUT r bigint, OUT s bigint, OUT d int, OUT shift float8[], OUT least_ float8[], OUT greatest_ float8[],
-			OUT nulls_ bigint[], OUT not_finite bigint[], OUT zeros bigint, OUT workers int, OUT twice bool, OUT seconds float8)
+			OUT nulls_ bigint[], OUT not_finite bigint[], OUT zeros bigint, OUT workers int, OUT twice bool, OUT seconds float8, OUT has_foreign bool)
 		LANGUAGE plpgsql AS $$ DECLARE l record; BEGIN
-			SELECT * INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds FROM honest.gkmeans_node_load($1, $2);
+			SELECT * INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds, has_foreign FROM honest.gkmeans_node_load($1, $2);
 			IF lies.asked('load') IS NOT NULL THEN
-				EXECUTE format('SELECT %s FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)) AS l (r, s, d, shift, least, greatest, nulls, not_finite, zeros, workers, twice, seconds)', lies.asked('load'))
-					INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds
-					USING r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds;
+				EXECUTE format('SELECT %s FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)) AS l (r, s, d, shift, least, greatest, nulls, not_finite, zeros, workers, twice, seconds, has_foreign)', lies.asked('load'))
+					INTO r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds, has_foreign
+					USING r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds, has_foreign;
 			END IF;
 		END $$;
 	CREATE FUNCTION gkmeans.gkmeans_node_ids() RETURNS TABLE (id text, row_number bigint) LANGUAGE plpgsql AS $$ BEGIN
@@ -115,7 +115,7 @@ my $invalid = qr/08P01: node "liar" sent an invalid answer/;
 
 like(answer_to($fit, open => "NULL, 'x', 'y'"), $invalid, 'no engine');
 like(answer_to($fit, open => "'cpu', 'x', 'y'"), qr/columns of the source on node "liar" differ/, 'other columns');
-my @same = qw(r s d shift least greatest nulls not_finite zeros workers twice seconds);
+my @same = qw(r s d shift least greatest nulls not_finite zeros workers twice seconds has_foreign);
 my %loads = (
 	r => [ '-1', 'NULL::bigint', '9223372036854775807', '1::bigint<<41', '0::bigint', '39::bigint' ],
 	s => [ '-1', '41::bigint', 'NULL::bigint', '40::bigint' ],
@@ -127,6 +127,7 @@ my %loads = (
 	not_finite => [ 'NULL::bigint[]', "'{9223372036854775807,0,0}'::bigint[]" ],
 	zeros => [ '-1', '1::bigint', 'NULL::bigint' ],
 	workers => ['NULL::int'], twice => ['NULL::bool'], seconds => ['NULL::float8'],
+	has_foreign => ['NULL::bool'],
 );
 for my $column (sort keys %loads)
 {

@@ -167,6 +167,37 @@ for my $feature (qw(x v))
 	is($digests[1], $digests[0] =~ s/0$/1/r, "$feature with one decimal here: the same bits");
 }
 
+# A node that reads a foreign table, which is empty while another server reloads it: no label is lost
+$remote->safe_psql('west', 'CREATE TABLE data.loaded AS SELECT region, "the id" AS id, x FROM data.first; CREATE TABLE data.kept AS TABLE data.loaded');
+$remote->safe_psql('east', <<~SQL);
+	CREATE EXTENSION postgres_fdw;
+	CREATE SERVER west FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '@{[ $remote->host ]}', port '@{[ $remote->port ]}', dbname 'west');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER west;
+	CREATE FOREIGN TABLE data.loaded (region int, id int, x float8) SERVER west OPTIONS (schema_name 'data');
+	SQL
+sql(<<~'SQL');
+	CREATE TABLE far (region int, id int, x float8) PARTITION BY LIST (region);
+	CREATE FOREIGN TABLE far_2 PARTITION OF far FOR VALUES IN (2) SERVER east OPTIONS (schema_name 'data', table_name 'loaded');
+	CREATE FOREIGN TABLE far_3 PARTITION OF far FOR VALUES IN (3, 4) SERVER west OPTIONS (schema_name 'data', table_name 'second');
+	ALTER FOREIGN TABLE far_3 ALTER id OPTIONS (column_name 'the id');
+	SELECT gkmeans_import_model('far_model', ARRAY[[0.0], [20.0]], ARRAY['x']);
+	SQL
+for my $case ([ 'far_2', 1200 ], [ 'far', 3600 ])
+{
+	my ($source, $count) = @$case;
+	for my $mode (qw(merge delete replace))
+	{
+		my $assign = "SET gkmeans.nodes = 'auto'; SELECT labelled FROM gkmeans_assign('far_model', '$source', 'id', 'of_$source', '$mode')";
+		is(sql($assign), $count, "$source, $mode: labelled over nodes");
+		$remote->safe_psql('west', 'TRUNCATE data.loaded');
+		my ($status, $rows, $said) = $node->psql('postgres', $assign);
+		like($said, qr/the source, which reads a foreign table on node "east", has no row there/, "$source, $mode: a node without rows");
+		is(sql("SELECT count(*) FROM of_$source"), $count, "$source, $mode: the labels are there");
+		is(sql($assign =~ s/of_far/fresh_${mode}_/r), $count - 1200, "$source, $mode: where there are none, nothing is lost");
+		$remote->safe_psql('west', 'INSERT INTO data.loaded TABLE data.kept');
+	}
+}
+
 # With a list of nodes, this server cannot compare clusterings of rows that are theirs
 sql("SELECT gkmeans_create_model('m2', 'east_first', '{x}', 2), gkmeans_create_model('m3', 'east_first', '{x}', 3)");
 for my $call (q{gkmeans_compare('m2', 'm3', 'east_first')}, q{gkmeans_transitions('m2', 'm3')}, q{gkmeans_compare_labels('SELECT 1 AS a, 2 AS b', 'a', 'b')})
