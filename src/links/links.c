@@ -106,6 +106,13 @@ send_query(GkLink *link, const char *text)
 	return begin_query(link, PQsendQuery(link->connection, text));
 }
 
+/* Prepares a statement. */
+static bool
+prepare(GkLink *link, const char *name, const char *statement)
+{
+	return begin_query(link, PQsendPrepare(link->connection, name, statement, 0, NULL));
+}
+
 /* Executes a prepared statement. */
 static bool
 execute(GkLink *link, const char *statement, const void *value, size_t bytes)
@@ -316,6 +323,7 @@ static const GkLinkClass link_class = {
 	.interface = GK_LINKS_INTERFACE,
 	.open = open_link,
 	.query = send_query,
+	.prepare = prepare,
 	.execute = execute,
 	.advance = advance,
 	.wait = wait_for,

@@ -46,6 +46,9 @@ typedef struct GkLinkClass
 	/* Sends the text of one or more statements, all results in text; false if that failed. */
 	bool		(*query) (GkLink *link, const char *text);
 
+	/* Prepares a statement by the protocol, so that a pooler between the servers knows of it. */
+	bool		(*prepare) (GkLink *link, const char *name, const char *statement);
+
 	/*
 	 * Executes a prepared statement with at most one parameter, `value` of so many bytes unless it
 	 * is NULL, and results in binary.

@@ -52,15 +52,6 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 					 Max(work->k, 1.0), Max(work->starts, 1.0), Max(work->iterations, 1.0));
 }
 
-/* The statement that prepares the reading of the rows, with a shift as a parameter or none. */
-static const char *
-load_statement(const char *name, int dimension, bool shifted)
-{
-	return psprintf("PREPARE %s%s AS SELECT * FROM gkmeans.gkmeans_node_load(%d, %s); ", name,
-					shifted ? "(pg_catalog.float8[])" : "", dimension,
-					shifted ? "$1" : "NULL::pg_catalog.float8[]");
-}
-
 /* Opens an engine on a node. */
 static void
 open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const GkWork *work)
@@ -71,9 +62,6 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 	StringInfoData text;
 
 	initStringInfo(&text);
-	appendStringInfoString(&text, gk_messages_preparation());
-	appendStringInfoString(&text, load_statement("gk_load", source->spec.dimension,
-												 source->spec.shift != NULL));
 	append_open(&text, connection, source, work);
 	gk_ask(cluster->connections, connection, text.data);
 	gk_await(cluster->connections);
@@ -142,14 +130,21 @@ pack_shift(const double *shift, int dimension)
 
 /* Lets some nodes read their rows, all at once; `which` NULL means all. */
 static void
-load_parts(GkServerCluster *cluster, const GkSource *source, const char *statement,
-		   const double *shift, int dimension, const bool *which)
+load_parts(GkServerCluster *cluster, const GkSource *source, const double *shift, int dimension,
+		   const bool *which)
 {
 	bytea	   *packed = shift == NULL ? NULL : pack_shift(shift, dimension);
+	const char *statement = psprintf("SELECT * FROM gkmeans.gkmeans_node_load(%d, %s"
+									 "::pg_catalog.float8[])", dimension,
+									 shift == NULL ? "NULL" : "$1");
 
 	for (int i = 0; i < cluster->count; i++)
 		if (which == NULL || which[i])
-			gk_ask_prepared(cluster->connections, cluster->parts[i].connection, statement,
+			gk_prepare_on(cluster->connections, cluster->parts[i].connection, "", statement);
+	gk_await(cluster->connections);
+	for (int i = 0; i < cluster->count; i++)
+		if (which == NULL || which[i])
+			gk_ask_prepared(cluster->connections, cluster->parts[i].connection, "",
 							packed == NULL ? NULL : VARDATA(packed),
 							packed == NULL ? 0 : VARSIZE(packed) - VARHDRSZ);
 	gk_await(cluster->connections);
@@ -165,12 +160,7 @@ load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool 
 	const double *shift = rows->shift;
 	int			dimension = rows->dimension;
 
-	for (int i = 0; i < cluster->count; i++)
-		if (wrong[i])
-			gk_ask(cluster->connections, cluster->parts[i].connection,
-				   load_statement("gk_reload", dimension, true));
-	gk_await(cluster->connections);
-	load_parts(cluster, source, "gk_reload", rows->shift, dimension, wrong);
+	load_parts(cluster, source, shift, dimension, wrong);
 	for (int i = 0; i < cluster->count; i++)
 		if (cluster->parts[i].rows.dimension > 0 &&
 			cluster->parts[i].rows.dimension != dimension)
@@ -234,7 +224,7 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	int64	   *first_rows = palloc0((cluster->count + 1) * sizeof(int64));
 	int			places;
 
-	load_parts(cluster, source, "gk_load", source->spec.shift, source->spec.dimension, NULL);
+	load_parts(cluster, source, source->spec.shift, source->spec.dimension, NULL);
 	if (!gk_merge_parts(cluster, source, NULL, rows, wrong))
 		load_again(cluster, source, rows, wrong);
 	gk_progress_count(gk_progress_number(), rows->read - rows->skipped);

@@ -174,6 +174,16 @@ gk_ask(GkConnections *connections, GkConnection *one, const char *text)
 	one->is_asked = true;
 }
 
+/* Prepares a statement. */
+void
+gk_prepare_on(GkConnections *connections, GkConnection *one, const char *name,
+			  const char *statement)
+{
+	if (!connections->links->prepare(one->link, name, statement))
+		raise_error(connections, one, false);
+	one->is_asked = true;
+}
+
 /* Executes a prepared statement. */
 void
 gk_ask_prepared(GkConnections *connections, GkConnection *one, const char *statement,

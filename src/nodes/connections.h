@@ -38,6 +38,10 @@ extern GkConnections *gk_connect(GkJob *job, const GkNodeSources *nodes);
 /* Sends the text of statements; their results will be in text. */
 extern void gk_ask(GkConnections *connections, GkConnection *one, const char *text);
 
+/* Prepares a statement, instead of an earlier one if the name is empty. */
+extern void gk_prepare_on(GkConnections *connections, GkConnection *one, const char *name,
+						  const char *statement);
+
 /* Executes a prepared statement, with at most one parameter; the results will be in binary. */
 extern void gk_ask_prepared(GkConnections *connections, GkConnection *one, const char *statement,
 							const void *value, Size bytes);

@@ -14,6 +14,13 @@
 /* The most bytes of a message in one statement: the sums of 1024 clusters of 128 features fit. */
 #define PIECE_BYTES ((size_t) 2048 * 1024)
 
+/* The statements that bring messages to a node, and answers back. */
+static const char *const statements[][2] = {
+	{"gk_put", "SELECT gkmeans.gkmeans_node_put($1::pg_catalog.bytea)"},
+	{"gk_run", "SELECT gkmeans.gkmeans_node_run($1::pg_catalog.bytea)"},
+	{"gk_take", "SELECT gkmeans.gkmeans_node_take()"}
+};
+
 /* The state of a node. */
 typedef enum Stage
 {
@@ -216,6 +223,18 @@ end_messages(void *context)
 		messages->exchanges[i].stage = SILENT;
 }
 
+/* Prepares the nodes for messages. */
+static void
+prepare_statements(GkConnections *connections, GkConnection *const *nodes, int count)
+{
+	for (int i = 0; i < (int) lengthof(statements); i++)
+	{
+		for (int node = 0; node < count; node++)
+			gk_prepare_on(connections, nodes[node], statements[i][0], statements[i][1]);
+		gk_await(connections);
+	}
+}
+
 /* Makes the transport to some of the connections. */
 GkMessages *
 gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, const int64 *first_rows,
@@ -223,6 +242,7 @@ gk_messages_begin(GkConnections *connections, GkConnection *const *nodes, const 
 {
 	GkMessages *messages = palloc0(sizeof(GkMessages));
 
+	prepare_statements(connections, nodes, count);
 	messages->connections = connections;
 	messages->context = CurrentMemoryContext;
 	messages->exchanges = palloc0(count * sizeof(Exchange));
@@ -241,13 +261,4 @@ const GkTransport *
 gk_messages_transport(const GkMessages *messages)
 {
 	return &messages->transport;
-}
-
-/* The statements that prepare a node for messages. */
-const char *
-gk_messages_preparation(void)
-{
-	return "PREPARE gk_put(pg_catalog.bytea) AS SELECT gkmeans.gkmeans_node_put($1); "
-		"PREPARE gk_run(pg_catalog.bytea) AS SELECT gkmeans.gkmeans_node_run($1); "
-		"PREPARE gk_take AS SELECT gkmeans.gkmeans_node_take(); ";
 }

@@ -12,17 +12,14 @@
 typedef struct GkMessages GkMessages;
 
 /*
- * Makes the transport to some of the connections, in that order, in the current memory context,
- * which must live as long as the connections.  `first_rows` are the numbers of the first row of
- * each node, and of all rows behind them.
+ * Prepares some of the connections, and makes the transport to them, in that order, in the current
+ * memory context, which must live as long as the connections.  `first_rows` are the numbers of the
+ * first row of each node, and of all rows behind them.
  */
 extern GkMessages *gk_messages_begin(GkConnections *connections, GkConnection *const *nodes,
 									 const int64 *first_rows, int count);
 
 /* What the cluster engine takes; part of the messages. */
 extern const GkTransport *gk_messages_transport(const GkMessages *messages);
-
-/* The statements that prepare a node for messages; its schema is quoted. */
-extern const char *gk_messages_preparation(void);
 
 #endif							/* GK_MESSAGES_H */

@@ -155,6 +155,9 @@ is(answer_to($figures), 1, 'labels that are true');
 like(answer_to($figures, ids => $_), qr/08P01: answers of nodes "honest", "liar" contradict each other\nDETAIL:  In them, rows have several labels, or none/, "labels: $_")
 	for ('i.id,0::bigint', 'i.id,i.row_number/2', 'i.id,-1::bigint', "CASE WHEN i.row_number > 0 THEN i.id END,0::bigint");
 
+# A pooler between the servers does not know what was prepared by SQL.
+is(answer_to($fit, answer => 3, change => q{CASE WHEN EXISTS (SELECT FROM pg_prepared_statements WHERE from_sql) THEN NULL ELSE $1 END}), 3, 'no statements prepared by SQL');
+
 # Answers to messages.
 my @changes = ('NULL::bytea', "''::bytea", "'x'::bytea", '$1 || $1', "decode(repeat('ff', length(\$1)), 'hex')", "decode(repeat('00', length(\$1)), 'hex')",
 	'substr($1, 1, length($1) / 2)', 'substr($1, 1, length($1) - 1)', (map { "lies.sized(\$1, $_)" } '-1', '0', '1', 'length($1) + 1', 'length($1) - 1', '1::bigint<<62', '9223372036854775807'),
