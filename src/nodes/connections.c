@@ -50,6 +50,12 @@ static const char *const copied_settings[] = {
 	"standard_conforming_strings", "bytea_output", "row_security", "lock_timeout"
 };
 
+/* Those by which the user's text of a source is read; Citus and postgres_fdw write for any. */
+static const char *const text_settings[] = {
+	"array_nulls", "backslash_quote", "default_text_search_config", "transform_null_equals",
+	"xmlbinary", "xmloption"
+};
+
 /* Settings that keep a node from ending a fit, and let it notice the end of one. */
 static const char *const fixed_settings[][2] = {
 	{"statement_timeout", "0"},
@@ -392,6 +398,14 @@ append_setting(StringInfo text, const char *name, const char *value)
 					 quote_literal_cstr(name), quote_literal_cstr(value));
 }
 
+/* Appends settings as they are in this session. */
+static void
+append_copies(StringInfo text, const char *const *names, int count)
+{
+	for (int i = 0; i < count; i++)
+		append_setting(text, names[i], GetConfigOption(names[i], false, false));
+}
+
 /*
  * The statements that begin a session.  Settings that a node does not know are left out: they are
  * those of other versions.
@@ -407,9 +421,9 @@ beginning(const GkNodeSource *node)
 						   " FROM pg_catalog.pg_settings AS s, (VALUES ");
 	append_setting(&text, "search_path", node->search_path != NULL ? node->search_path
 				   : GetConfigOption("search_path", false, false));
-	for (int i = 0; i < (int) lengthof(copied_settings); i++)
-		append_setting(&text, copied_settings[i],
-					   GetConfigOption(copied_settings[i], false, false));
+	append_copies(&text, copied_settings, lengthof(copied_settings));
+	if (node->search_path == NULL)
+		append_copies(&text, text_settings, lengthof(text_settings));
 	for (int i = 0; i < (int) lengthof(fixed_settings); i++)
 		append_setting(&text, fixed_settings[i][0], fixed_settings[i][1]);
 	appendStringInfoString(&text, ") AS v (name, value)"

@@ -180,6 +180,19 @@ like(failure("$nodes SELECT FROM gkmeans_fit_predict(NULL::points, 'SELECT point
 is(sql("$nodes SELECT count(*), count(cluster_id) FROM gkmeans_fit_predict(NULL::bigint, 'points', '{x}', 5, id_column => 'id')"),
 	sql('SELECT count(*), count(*) FILTER (WHERE x <> \'NaN\') FROM points'), 'every row has its id, and a usable one its label');
 
+# Settings by which the text of a source is read.
+for my $case (
+	[ 'transform_null_equals = on', '(nullif(id % 4, 0) = NULL) IS NOT TRUE' ],
+	[ 'array_nulls = off', q{array_position('{1,NULL}'::text[], NULL) IS NULL OR id % 2 = 0} ],
+	[ 'default_text_search_config = simple', q{name @@ 'rows' OR id % 2 = 0} ])
+{
+	my ($setting, $condition) = @$case;
+	my $rows = "SELECT sum(size) FROM gkmeans_fit(\$\$SELECT x FROM points WHERE $condition\$\$, '{x}', 3)";
+	my $alone = sql("SET $setting; $rows");
+	is(sql("SET $setting; $nodes $rows"), $alone, "$setting: the rows of one server");
+	isnt(sql("$nodes $rows"), $alone, "$setting: others without");
+}
+
 # Tables of labels, models and what is made of them.
 my @models = (
 	[ 'labels_table', "SELECT FROM gkmeans_fit('points', '{x,small}', 5, id_column => 'id', labels_table => 'l', if_exists => 'replace')", 'SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM l' ],
