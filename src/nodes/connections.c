@@ -521,6 +521,8 @@ gk_connect(GkJob *job, const GkNodeSources *nodes)
 	release->resource = connections;
 	for (int i = 0; i < nodes->count; i++)
 	{
+		/* libpq may have to look up a host, which nothing ends */
+		CHECK_FOR_INTERRUPTS();
 		connections->all[i].node = &nodes->nodes[i];
 		begin_connection(connections, &connections->all[i]);
 	}
