@@ -358,25 +358,6 @@ is_connected(GkConnections *connections, GkConnection *one, TimestampTz begin)
 	return false;
 }
 
-/* Waits until all nodes are connected. */
-static void
-finish_connecting(GkConnections *connections)
-{
-	TimestampTz begin = GetCurrentTimestamp();
-
-	for (;;)
-	{
-		bool		all = true;
-
-		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < connections->count; i++)
-			all &= is_connected(connections, &connections->all[i], begin);
-		if (all)
-			return;
-		gk_wait_for_nodes(connections, WAIT_MILLISECONDS);
-	}
-}
-
 /* Raises an error if a server let the user in without asking for the password. */
 static void
 check_password(const GkConnections *connections, const GkConnection *one)
@@ -442,6 +423,43 @@ beginning(const GkNodeSource *node)
 						   " ON o.oid OPERATOR(pg_catalog.=) n.nspowner"
 						   " WHERE e.extname OPERATOR(pg_catalog.=) 'gkmeans'");
 	return text.data;
+}
+
+/*
+ * True if the session on a node has begun.  It begins as soon as it is connected: the node may end
+ * one that does nothing while others are still being connected.
+ */
+static bool
+has_begun(GkConnections *connections, GkConnection *one, TimestampTz begin)
+{
+	if (!one->is_connected && is_connected(connections, one, begin))
+	{
+		one->is_connected = true;
+		check_password(connections, one);
+		gk_ask(connections, one, beginning(one->node));
+	}
+	return one->is_connected && gk_advance(connections, one);
+}
+
+/* Waits until the sessions on all nodes have begun. */
+static void
+begin_sessions(GkConnections *connections)
+{
+	TimestampTz begin = GetCurrentTimestamp();
+
+	for (;;)
+	{
+		bool		all = true;
+
+		for (int i = 0; i < connections->count; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			all &= has_begun(connections, &connections->all[i], begin);
+		}
+		if (all)
+			return;
+		gk_wait_for_nodes(connections, WAIT_MILLISECONDS);
+	}
 }
 
 /* Raises an error: what the node sent is not what gkmeans sends. */
@@ -526,13 +544,7 @@ gk_connect(GkJob *job, const GkNodeSources *nodes)
 		connections->all[i].node = &nodes->nodes[i];
 		begin_connection(connections, &connections->all[i]);
 	}
-	finish_connecting(connections);
-	for (int i = 0; i < connections->count; i++)
-	{
-		check_password(connections, &connections->all[i]);
-		gk_ask(connections, &connections->all[i], beginning(connections->all[i].node));
-	}
-	gk_await(connections);
+	begin_sessions(connections);
 	for (int i = 0; i < connections->count; i++)
 		check_extension(connections, &connections->all[i]);
 	check_differences(connections);

@@ -18,6 +18,7 @@ typedef struct GkConnection
 	const GkNodeSource *node;
 	const char *database;		/* which it is: alike for two connections to the same one */
 	GkLink	   *link;			/* NULL = not open */
+	bool		is_connected;
 	bool		is_asked;		/* a query was sent, and its answer was not yet received */
 } GkConnection;
 

@@ -479,6 +479,16 @@ for my $name ('iterating', 'large messages', 'ids')
 	# sooner than its own timeout
 	like(failure("SET statement_timeout = 500; SET gkmeans.nodes = 'a, silent'; $query"), qr/statement timeout/, 'a server that does not answer: statement_timeout');
 	like(failure("SET gkmeans.nodes = 'a, silent'; $query"), qr/could not connect to node "silent".*did not answer within 3 seconds/s, 'connect_timeout of the server');
+
+	# the others do not wait for it, so that idle_session_timeout does not end them
+	sql("ALTER SERVER silent OPTIONS (SET connect_timeout '1000')");
+	my ($session, $pid) = new_session($first);
+	start_query($session, "SET gkmeans.nodes = 'a, silent'; $query");
+	ok($node{a}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'gkmeans' AND state = 'idle in transaction')"),
+		'a node that is connected begins its transaction');
+	sql("SELECT pg_cancel_backend($pid)");
+	nothing_is_left('a node that waited for another one');
+	eval { $session->quit };
 }
 
 # A backend of a node that is killed takes its server down for a moment; one that is terminated does not.
