@@ -41,7 +41,7 @@ OBJS = \
 		matching means model_cache model_row model_table model_writes moment predict_with quality running score_functions scorer \
 		select_k selection silhouette summary table_texts table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, alter_model drift drift_functions drift_view labels_before \
-		owner portals refit refit_functions run)) \
+		owner portals refit refit_functions run temporary_objects)) \
 	$(addprefix src/pictures/, $(addsuffix .o, clusters_picture convergence_picture drift_picture \
 		elbow_picture history_picture json_rows markup page panel pictures plot profile_picture \
 		sizes_picture subject svg))

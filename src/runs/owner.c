@@ -4,6 +4,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -13,6 +14,7 @@
 #include "model.h"
 #include "owner.h"
 #include "portals.h"
+#include "temporary_objects.h"
 
 #if PG_VERSION_NUM >= 160000
 #define OWNS_RELATION(id) object_ownercheck(RelationRelationId, (id), GetUserId())
@@ -34,6 +36,7 @@ gk_begin_as_owner(Relation relation, GkOwner *owner)
 	if (!owner->is_other)
 		return;
 	owner->portals = gk_note_portals();
+	owner->command = GetCurrentCommandId(false);
 	SetUserIdAndSecContext(role, owner->security_context | SECURITY_RESTRICTED_OPERATION);
 }
 
@@ -43,7 +46,10 @@ gk_end_as_owner(const GkOwner *owner)
 {
 	/* while he is the owner still: to drop a portal can run its code */
 	if (owner->is_other)
+	{
 		gk_drop_portals_since(owner->portals);
+		gk_check_temporary_objects(owner->command, owner->caller);
+	}
 	AtEOXact_GUC(false, owner->nest_level);
 	if (owner->is_other)
 		SetUserIdAndSecContext(owner->caller, owner->security_context);

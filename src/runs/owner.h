@@ -15,7 +15,8 @@ typedef struct GkOwner
 	int			security_context;
 	int			nest_level;		/* of the settings */
 	bool		is_other;		/* the caller is not the owner */
-	uint64		portals;		/* if so, the note of those of the caller */
+	uint64		portals;		/* if so, the note of those of the caller … */
+	CommandId	command;		/* … and the number of the first command */
 } GkOwner;
 
 /*
@@ -26,8 +27,9 @@ typedef struct GkOwner
 extern void gk_begin_as_owner(Relation relation, GkOwner *owner);
 
 /*
- * Becomes the previous user again.  Portals that the other one left are dropped; after an error
- * those of its (sub)transaction are, as PostgreSQL does.
+ * Becomes the previous user again.  Portals that the other one left are dropped, and objects that
+ * he made in the temporary schema are an error (42501); after an error both end with the
+ * (sub)transaction.
  */
 extern void gk_end_as_owner(const GkOwner *owner);
 

@@ -280,5 +280,34 @@ SELECT fails_with('FETCH theirs', '34000', 'none is fetched from');
 SELECT lives_ok('MOVE mine', 'another is as it was');
 CLOSE mine;
 
+-- Nothing that they create in the temporary schema stays there: the caller would run it
+SET LOCAL ROLE gk_sly;
+SET LOCAL search_path = of_sly, public;
+CREATE TABLE commands (command text);
+CREATE FUNCTION creating(x float8) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE command text := (SELECT commands.command FROM of_sly.commands);
+BEGIN
+	IF command IS NOT NULL THEN EXECUTE command; END IF;
+	RETURN x;
+END $$;
+SELECT gkmeans_create_model('creator', 'SELECT CASE WHEN id = 5 THEN creating(x) ELSE x END AS x FROM points', '{x}', 2);
+RESET ROLE;
+SET LOCAL search_path = gk_test, public;
+CREATE FUNCTION after_creating(what text, call text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	DELETE FROM of_sly.commands;
+	INSERT INTO of_sly.commands VALUES ('CREATE ' || what);
+	RETURN fails_with(format('SELECT gkmeans_%s(''of_sly.creator'')', call), '42501', format('%s after CREATE %s', call, what), 'cannot create temporary objects as the owner of a model', 'in the session of role', 'or let the owner make the call');
+END $$;
+SELECT after_creating(what, 'refit') FROM unnest(ARRAY['FUNCTION pg_temp.abs(float8) RETURNS float8 LANGUAGE sql AS ''SELECT $1''',
+	'AGGREGATE pg_temp.sum(int) (sfunc = int4pl, stype = int)', 'OPERATOR pg_temp.+ (leftarg = int, rightarg = int, function = int4mi)',
+	'COLLATION pg_temp.c FROM "C"', 'TEXT SEARCH DICTIONARY pg_temp.d (template = simple)']) what;
+SELECT after_creating('FUNCTION pg_temp.abs(float8) RETURNS float8 LANGUAGE sql AS ''SELECT $1''', call) FROM unnest('{drift,feature_drift}'::text[]) call;
+UPDATE of_sly.commands SET command = 'CREATE OR REPLACE FUNCTION of_sly.abs(float8) RETURNS float8 LANGUAGE sql AS ''SELECT $1''';
+SELECT lives_ok($$SELECT gkmeans_refit('of_sly.creator')$$, 'they may create in a schema of the owner');
+CREATE FUNCTION pg_temp.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
+UPDATE of_sly.commands SET command = NULL;
+SELECT lives_ok($$SELECT gkmeans_refit('of_sly.creator')$$, 'the caller has a function there');
+
 SELECT * FROM finish();
 ROLLBACK;
