@@ -172,8 +172,6 @@ label_rows(GkCall *call, const GkModel *model, int version, const GkArguments *a
 	gk_call_check_as(call, model);
 	if (version == 0 && call->rows.is_newer)
 		gk_check_deployed(model);
-	if (call->rows.empty_node != NULL)
-		call->rows.empty_node = MemoryContextStrdup(call->caller, call->rows.empty_node);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
 }
@@ -251,14 +249,13 @@ check_names(const GkCall *call, const GkModel *model)
 }
 
 /*
- * True if this server or a node read no row, but perhaps only seemingly: postgres_fdw takes its
- * snapshot before it waits for whoever truncates and fills the table there.
+ * True if this server read no row, but perhaps only seemingly: postgres_fdw takes its snapshot
+ * before it waits for whoever truncates and fills the table there.
  */
 static bool
 is_doubtful(const GkCall *call)
 {
-	return call->rows.empty_node != NULL ||
-		(call->rows.read == 0 && call->rows.has_foreign_table);
+	return call->rows.read == 0 && call->rows.has_foreign_table;
 }
 
 /* What to do then. */
@@ -266,19 +263,12 @@ is_doubtful(const GkCall *call)
 	"The table seems to be empty while a transaction of its server truncates and fills it: " \
 	"repeat the call. If it is empty, delete the labels yourself"
 
-/* Raises 55000 if labels were deleted because of that; they may be those of a node. */
+/* Raises 55000 if labels were deleted because of that. */
 static void
-check_deleted(const char *node, const GkLabelsWritten *written)
+check_deleted(const GkLabelsWritten *written)
 {
 	if (written->deleted == 0 && !written->emptied)
 		return;
-	if (node != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the source, which reads a foreign table on node \"%s\", has no row there",
-						node),
-				 errdetail("The labels of that node would be deleted."),
-				 errhint(REPEAT_OR_DELETE ", or leave the node out of gkmeans.nodes.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the source, which reads a foreign table, has no row"),
@@ -297,7 +287,7 @@ check_written(const GkCall *call, const GkModel *model, int version, bool is_dou
 			  const GkLabelsWritten *written)
 {
 	if (is_doubtful)
-		check_deleted(call->rows.empty_node, written);
+		check_deleted(written);
 	/* the labels table is locked: whoever deploys and writes labels later comes after these */
 	if (version == 0)
 		gk_check_deployed(model);

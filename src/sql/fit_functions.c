@@ -329,6 +329,8 @@ gk_call_end_job(GkCall *call)
 	gk_job_usage(call->job, &report->usage);
 	gk_rows_release(&call->rows);
 	MemoryContextSwitchTo(call->caller);
+	if (call->rows.empty_node != NULL)
+		call->rows.empty_node = pstrdup(call->rows.empty_node);
 	if (call->cluster != NULL)
 	{
 		report->nodes = gk_cluster_lines(call->cluster, &report->node_count);
@@ -485,6 +487,25 @@ gk_call_put_clusters(const GkCall *call, ReturnSetInfo *result)
 	}
 }
 
+/*
+ * Raises 55000 if labels were deleted that may be those of a node whose table only seems to be
+ * empty, as gkmeans_assign does where this server reads it.
+ */
+static void
+check_empty_node(const GkCall *call, const GkLabelsWritten *written)
+{
+	if (call->rows.empty_node == NULL || (written->deleted == 0 && !written->emptied))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the source, which reads a foreign table on node \"%s\", has no row there",
+					call->rows.empty_node),
+			 errdetail("The labels of that node would be deleted."),
+			 errhint("The table seems to be empty while a transaction of its server truncates and "
+					 "fills it: repeat the call. If it is empty, delete the labels yourself, or "
+					 "leave the node out of gkmeans.nodes.")));
+}
+
 /* Writes the labels table, if one was requested, unless it has labels that may be newer. */
 bool
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
@@ -499,7 +520,10 @@ gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *wri
 	if (is_current && call->labels_stay)
 		gk_use_shared_labels(call, &input);
 	if (is_current)
+	{
 		gk_labels_table_write(call->table, &input, call->labelling.version, written);
+		check_empty_node(call, written);
+	}
 	if (call->labels_stay)
 		gk_job_end(call->job);
 	return is_current;

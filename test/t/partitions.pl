@@ -198,6 +198,16 @@ for my $case ([ 'far_2', 1200 ], [ 'far', 3600 ])
 	}
 }
 
+sql("SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_create_model('far_fit', 'far', '{x}', 2, id_column => 'id', labels_table => 'far_labels_of_fit', labels_mode => 'merge')");
+$remote->safe_psql('west', 'TRUNCATE data.loaded');
+for my $call (q{gkmeans_refit('far_fit')}, q{gkmeans_create_model('far_fit', 'far', '{x}', 2, id_column => 'id', labels_table => 'far_labels_of_fit', if_exists => 'replace')},
+	q{gkmeans_fit('far', '{x}', 2, id_column => 'id', labels_table => 'far_labels_of_fit', if_exists => 'replace')})
+{
+	my ($status, $rows, $said) = $node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT FROM $call");
+	like($said, qr/the source, which reads a foreign table on node "east", has no row there/, "$call: a node without rows");
+	is(sql('SELECT (SELECT count(*) FROM far_labels_of_fit), (SELECT count(*) FROM gkmeans.versions WHERE model = \'public.far_fit\')'), '3600|1', "$call: labels and version are there");
+}
+
 # With a list of nodes, this server cannot compare clusterings of rows that are theirs
 sql("SELECT gkmeans_create_model('m2', 'east_first', '{x}', 2), gkmeans_create_model('m3', 'east_first', '{x}', 3)");
 for my $call (q{gkmeans_compare('m2', 'm3', 'east_first')}, q{gkmeans_transitions('m2', 'm3')}, q{gkmeans_compare_labels('SELECT 1 AS a, 2 AS b', 'a', 'b')})
