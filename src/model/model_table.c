@@ -62,6 +62,19 @@ struct GkHeads
 	TupleTableSlot *found;		/* by gk_find_head() */
 };
 
+/* The types of the attributes, which the code that reads them expects; see sql/models.sql. */
+static const Oid attribute_types[GK_MODEL_ATTRIBUTES] = {
+	INT4OID, INT4OID, INT4OID, TEXTOID, BOOLOID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID,
+	TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT4OID,
+	INT4OID, TEXTARRAYOID, TEXTOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
+	FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
+	FLOAT8ARRAYOID, INT4ARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT8ARRAYOID, FLOAT8ARRAYOID,
+	FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, INT8OID, INT8OID, FLOAT8OID,
+	FLOAT8OID, FLOAT8OID, INT4OID, BOOLOID, INT8OID, FLOAT8ARRAYOID, FLOAT8OID, FLOAT8OID,
+	FLOAT8OID, FLOAT8OID, JSONBOID, JSONBOID, JSONBOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
+	FLOAT4ARRAYOID, JSONBOID
+};
+
 /* The extension's type. */
 Oid
 gk_model_type(void)
@@ -89,9 +102,10 @@ gk_model_name(Relation relation)
 }
 
 /*
- * True if the attributes of a table have the same numbers, names and types as in its type.  ALTER
- * TABLE OF skips dropped columns, so those after them would be mistaken for others.  CREATE TABLE
- * OF looks the type up twice: whoever renames one of his own in between gets its columns.
+ * True if the attributes of a table have the same numbers, names and types as in its type, and the
+ * types that are expected: a superuser can alter the attributes of both.  ALTER TABLE OF skips
+ * dropped columns, so those after them would be mistaken for others.  CREATE TABLE OF looks the
+ * type up twice: whoever renames one of his own in between gets its columns.
  */
 static bool
 has_columns_of_type(Relation relation)
@@ -106,7 +120,7 @@ has_columns_of_type(Relation relation)
 		Form_pg_attribute wanted = TupleDescAttr(type, i);
 
 		same = !column->attisdropped && column->atttypid == wanted->atttypid &&
-			column->atttypmod == wanted->atttypmod &&
+			column->atttypid == attribute_types[i] && column->atttypmod == wanted->atttypmod &&
 			strcmp(NameStr(column->attname), NameStr(wanted->attname)) == 0;
 	}
 	if (type != NULL)

@@ -309,5 +309,16 @@ CREATE FUNCTION pg_temp.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
 UPDATE of_sly.commands SET command = NULL;
 SELECT lives_ok($$SELECT gkmeans_refit('of_sly.creator')$$, 'the caller has a function there');
 
+-- A superuser who alters an attribute of the extension's type
+CREATE FUNCTION refit_altered() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	ALTER TYPE gkmeans_model ALTER ATTRIBUTE version TYPE text CASCADE;
+	PERFORM gkmeans_refit('of_sly.creator');
+	RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT is(refit_altered(), '42809 "creator" is not a gkmeans model', 'a model whose attributes have other types is none');
+
 SELECT * FROM finish();
 ROLLBACK;
