@@ -45,7 +45,7 @@
 /* How long to wait for the thread before checking for interrupts, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
-/* How often a source is planned, at most, that others change all the time. */
+/* How often a source is planned again, at most, that changes all the time. */
 #define MOST_PLANS 10
 
 /* The resources of a reading, to be released when it ends, early or not. */
@@ -462,12 +462,24 @@ check_forbidden(const GkSource *source, const GkFeedQuery *feeding)
 				 errhint("Try again.")));
 }
 
+/* Reports that there is no plan of the source as it is. */
+static void
+refuse_plan(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("source changed while it was being planned"),
+			 errdetail("It was planned %d times, and what it names changed each time.",
+					   MOST_PLANS + 1),
+			 errhint("Try again.")));
+}
+
 /*
- * Prepares the query, without partitionwise aggregation, because a process must have only one
+ * Prepares the query once, without partitionwise aggregation, because a process must have only one
  * share.
  */
 static void
-prepare_query(const GkSource *source, GkFeedQuery *feeding)
+prepare_once(const GkSource *source, GkFeedQuery *feeding)
 {
 	int			nest_level = NewGUCNestLevel();
 
@@ -486,6 +498,22 @@ prepare_query(const GkSource *source, GkFeedQuery *feeding)
 	if (source->forbidden != NIL)
 		check_forbidden(source, feeding);
 	gk_progress_expect(feeding->rows);
+}
+
+/*
+ * Prepares the query, again if functions of the source, called to analyse and to plan it, have
+ * changed what it names.
+ */
+static void
+prepare_query(const GkSource *source, GkFeedQuery *feeding)
+{
+	prepare_once(source, feeding);
+	for (int i = 0; gk_query_is_old(feeding->query); i++)
+	{
+		if (i == MOST_PLANS)
+			refuse_plan();
+		prepare_once(source, feeding);
+	}
 }
 
 /* About how many elements the array of a row has. */
@@ -757,6 +785,8 @@ push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 		is_old = gk_query_push_snapshot(feeding->query);
 		replace_snapshot();
 	}
+	if (is_old)
+		refuse_plan();
 	return is_newer;
 }
 

@@ -268,6 +268,21 @@ gk_query_column(const Query *query, const TargetEntry *entry)
 #endif
 }
 
+/* What is seen now, serialized; NULL in parallel mode, where nothing can be changed. */
+static char *
+keep_moment(void)
+{
+	Snapshot	snapshot;
+	char	   *kept;
+
+	if (IsInParallelMode())
+		return NULL;
+	snapshot = GetLatestSnapshot();
+	kept = palloc(EstimateSnapshotSpace(snapshot));
+	SerializeSnapshot(snapshot, kept);
+	return kept;
+}
+
 /* Analyses, rewrites, checks and plans a query, but for errors about what is gone. */
 static GkSourceQuery *
 plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
@@ -283,6 +298,8 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	error_context_stack = &callback;
 	query->source = source;
 	query->text = text;
+	query->command = GetCurrentCommandId(false);
+	query->moment = keep_moment();
 	rewritten = rewrite(source, text, parameter);
 	if (check != NULL)
 		check(rewritten, context);
@@ -314,6 +331,32 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	}
 	PG_END_TRY();
 	return query;
+}
+
+/*
+ * True if what a plan names was changed since its analysis.  Only the own transaction does that, by
+ * commands: others wait for the locks of its tables.
+ */
+static bool
+was_changed(const GkSourceQuery *query, const List *functions,
+			bool (*is_changed) (const List *tables, const List *functions, Snapshot snapshot))
+{
+	Snapshot	moment;
+	bool		changed;
+
+	if (query->moment == NULL || query->command == GetCurrentCommandId(false))
+		return false;
+	moment = RegisterSnapshot(RestoreSnapshot(query->moment));
+	changed = is_changed(query->plan->relationOids, functions, moment);
+	UnregisterSnapshot(moment);
+	return changed;
+}
+
+/* True if the own transaction has changed what a query names since it was analysed. */
+bool
+gk_query_is_old(const GkSourceQuery *query)
+{
+	return was_changed(query, query->functions, gk_is_changed);
 }
 
 /*
@@ -367,6 +410,21 @@ check_functions(const List *functions)
 					 errmsg("a function of the source was dropped while it was being read")));
 }
 
+/*
+ * Raises an error if the own transaction has made other tables of those of a plan: the executor
+ * takes their columns and partitions from the plan.
+ */
+static void
+check_tables(const GkSourceQuery *query)
+{
+	if (was_changed(query, NIL, gk_is_replaced))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("source changed while it was being read"),
+				 errdetail("A table that it reads was altered or replaced."),
+				 errhint("Try again.")));
+}
+
 /* Runs a query, or begins and ends it alone, but for errors about what is gone. */
 static void
 run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver, int flags)
@@ -379,6 +437,7 @@ run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *re
 	error_context_stack = &callback;
 	check_functions(query->functions);
 	gk_check_aggregates(query->plan);
+	check_tables(query);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
 	ExecutorStart(running, flags);

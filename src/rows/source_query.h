@@ -33,6 +33,8 @@ typedef struct GkSourceQuery
 	const char *text;
 	PlannedStmt *plan;
 	List	   *functions;		/* that it calls: OIDs */
+	CommandId	command;		/* the own transaction's, before it was analysed … */
+	char	   *moment;			/* … and a snapshot of then, serialized; NULL = nothing changes */
 } GkSourceQuery;
 
 /* Raises an error where an analysed query must not be planned. */
@@ -47,6 +49,12 @@ extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text
 									GkCheckQuery check, const void *context);
 
 /*
+ * True if the own transaction has changed what it names since it was analysed: functions that the
+ * analysis, the planner or its rows called did so, as no lock keeps them from it.
+ */
+extern bool gk_query_is_old(const GkSourceQuery *query);
+
+/*
  * Pushes the snapshot to run it under: the active one, or a newer one if what it names was changed
  * since.  True if it is newer.
  */
@@ -58,7 +66,10 @@ extern bool gk_query_has_foreign_table(const GkSourceQuery *query);
 /* True if the active snapshot may miss rows of what it names, which others have replaced since. */
 extern bool gk_query_is_replaced(const GkSourceQuery *query);
 
-/* Runs it under the active snapshot; its rows go to the receiver. */
+/*
+ * Runs it under the active snapshot; its rows go to the receiver.  55000 if it cannot be run any
+ * more, because it is old.
+ */
 extern void gk_query_run(const GkSourceQuery *query, ParamListInfo parameters,
 						 DestReceiver *receiver);
 

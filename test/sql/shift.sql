@@ -134,6 +134,11 @@ FROM (VALUES ('CREATE DOMAIN dropped AS float8 CHECK (VALUE > -1)', 'DROP DOMAIN
 	('CREATE INDEX dropped ON part_2 (i)', 'DROP INDEX dropped', 'parts WHERE i > 0 AND part = part()'),
 	('CREATE OPERATOR <<< (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int); CREATE OPERATOR CLASS dropped FOR TYPE int USING btree AS OPERATOR 1 <<<, OPERATOR 3 =, FUNCTION 1 btint4cmp(int, int)',
 		'DROP OPERATOR FAMILY dropped USING btree', '(SELECT i, x FROM part_1 ORDER BY i USING <<< LIMIT 200000) AS q WHERE true')) of_source (make, change, rest);
+SELECT is(read_changed('ALTER TABLE parts DETACH PARTITION part_2; CREATE TABLE family PARTITION OF parts FOR VALUES IN (2) PARTITION BY LIST (i); CREATE TABLE dropped PARTITION OF family FOR VALUES IN (1)',
+	'DROP TABLE dropped', 'SELECT x FROM parts WHERE part = part() AND change_at_last(i) > 0'), '55000 source changed while it was being read', 'a partition that the second reading begins with');
+CREATE TABLE written (i int);
+SELECT is(read_changed('SELECT', change, 'SELECT x FROM parts WHERE part = part() AND change_at_last(i) > 0'), 'no error', change)
+FROM unnest('{INSERT INTO written VALUES (1),CREATE TEMP TABLE passing (),ANALYZE parts,GRANT SELECT ON part_2 TO public,ALTER TABLE part_2 SET (fillfactor = 50),CREATE INDEX ON part_2 (x)}'::text[]) AS change;
 CREATE FUNCTION next_number(int8, text) RETURNS int8 LANGUAGE sql AS 'SELECT $1 + 1';
 CREATE FUNCTION number_of(text) RETURNS int8 LANGUAGE sql AS 'SELECT length($1)::int8';
 CREATE AGGREGATE joined(anycompatible) (SFUNC = array_append, STYPE = anycompatiblearray, INITCOND = '{}');
