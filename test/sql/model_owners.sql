@@ -303,11 +303,37 @@ SELECT after_creating(what, 'refit') FROM unnest(ARRAY['FUNCTION pg_temp.abs(flo
 	'AGGREGATE pg_temp.sum(int) (sfunc = int4pl, stype = int)', 'OPERATOR pg_temp.+ (leftarg = int, rightarg = int, function = int4mi)',
 	'COLLATION pg_temp.c FROM "C"', 'TEXT SEARCH DICTIONARY pg_temp.d (template = simple)']) what;
 SELECT after_creating('FUNCTION pg_temp.abs(float8) RETURNS float8 LANGUAGE sql AS ''SELECT $1''', call) FROM unnest('{drift,feature_drift}'::text[]) call;
+INSERT INTO of_sly.commands VALUES ('CREATE DOMAIN pg_temp.text AS pg_catalog.text CHECK (VALUE <> '''')');
+DELETE FROM of_sly.commands WHERE command !~ 'DOMAIN';
+SELECT fails_with($$SELECT gkmeans_refit('of_sly.creator')$$, '42501', 'a type, which some releases refuse themselves');
+UPDATE of_sly.commands SET command = $$DO 'BEGIN CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS ''SELECT 1''; EXCEPTION WHEN OTHERS THEN NULL; END'$$;
+SELECT fails_with($$SELECT gkmeans_refit('of_sly.creator')$$, '42501', 'in a subtransaction', 'cannot create temporary objects as the owner of a model');
+UPDATE of_sly.commands SET command = 'CREATE TYPE of_sly.r AS RANGE (subtype = int, multirange_type_name = pg_temp.text)';
+SELECT fails_with($$SELECT gkmeans_refit('of_sly.creator')$$, '42501', 'the multirange of a range elsewhere');
+SELECT is(to_regprocedure('pg_temp.f()')::text, NULL, 'nothing of it is left');
 UPDATE of_sly.commands SET command = 'CREATE OR REPLACE FUNCTION of_sly.abs(float8) RETURNS float8 LANGUAGE sql AS ''SELECT $1''';
 SELECT lives_ok($$SELECT gkmeans_refit('of_sly.creator')$$, 'they may create in a schema of the owner');
 CREATE FUNCTION pg_temp.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
 UPDATE of_sly.commands SET command = NULL;
 SELECT lives_ok($$SELECT gkmeans_refit('of_sly.creator')$$, 'the caller has a function there');
+
+-- Nor can they leave a trigger that would run at COMMIT, as the caller
+SET LOCAL ROLE gk_sly;
+CREATE FUNCTION of_sly.later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'as %', current_user; END $$;
+CREATE TABLE of_sly.queue (i int);
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON of_sly.queue DEFERRABLE FOR EACH ROW EXECUTE FUNCTION of_sly.later();
+INSERT INTO of_sly.commands VALUES ($$DO 'BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO of_sly.queue VALUES (1); END'$$);
+DELETE FROM of_sly.commands WHERE command IS NULL;
+RESET ROLE;
+SELECT fails_with(format('SELECT gkmeans_%s(''of_sly.creator'')', call), '42501', 'a deferred trigger, by ' || call, 'cannot fire deferred trigger within security-restricted operation') FROM unnest('{refit,drift,feature_drift}'::text[]) call;
+DELETE FROM of_sly.commands;
+SET LOCAL ROLE gk_sly;
+CREATE CONSTRAINT TRIGGER later AFTER INSERT OR UPDATE ON of_sly.creator DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION of_sly.later();
+RESET ROLE;
+SELECT fails_with($$SELECT gkmeans_refit('of_sly.creator')$$, '42501', 'nor one of the model', 'cannot fire deferred trigger within security-restricted operation');
+SET LOCAL ROLE gk_sly;
+DROP TRIGGER later ON of_sly.creator;
+RESET ROLE;
 
 -- A superuser who alters an attribute of the extension's type
 CREATE FUNCTION refit_altered() RETURNS text LANGUAGE plpgsql AS $$
