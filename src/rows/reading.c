@@ -481,12 +481,14 @@ refuse_plan(void)
 static void
 prepare_once(const GkSource *source, GkFeedQuery *feeding)
 {
-	int			nest_level = NewGUCNestLevel();
+	int			nest_level;
 
 	AcceptInvalidationMessages();
 	feeding->changes = SharedInvalidMessageCounter;
 	feeding->command = GetCurrentCommandId(false);
 	gk_source_check_columns(source);
+	/* after what that calls, which may set the same */
+	nest_level = NewGUCNestLevel();
 	set_locally("enable_partitionwise_aggregate", "off");
 	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
 		prepare_rows(source, feeding);

@@ -176,5 +176,18 @@ SELECT is(:read_only_rows::int, 300, 'a fit in a read-only transaction');
 SELECT is(:'read_only_state'::text, '25006', 'no labels table in a read-only transaction');
 
 SELECT nothing_left('nothing is left at the end');
+-- A setting that the analysis of the source makes, which gkmeans makes as well while it plans
+CREATE FUNCTION set_at_second() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gk_test.calls', (coalesce(nullif(current_setting('gk_test.calls', true), ''), '0')::int + 1)::text, false);
+	IF current_setting('gk_test.calls') = '2' THEN PERFORM set_config('enable_partitionwise_aggregate', 'on', false); END IF;
+	RETURN true;
+END $$;
+CREATE FUNCTION is_set(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN set_at_second(); END $$;
+CREATE DOMAIN setting AS int CHECK (is_set(VALUE));
+SELECT is(sum(size), 20::numeric, 'a source whose analysis sets something') FROM gkmeans_fit($$SELECT i * 1.0 AS x, ('{1}'::setting[])[1] AS y FROM generate_series(1, 20) i$$, '{x}', 2);
+SELECT is(current_setting('enable_partitionwise_aggregate'), 'on', 'it stays as it was set');
+RESET enable_partitionwise_aggregate;
+
 SELECT * FROM finish();
 ROLLBACK;
