@@ -52,8 +52,7 @@ static const char *const copied_settings[] = {
 
 /* Those by which the user's text of a source is read; Citus and postgres_fdw write for any. */
 static const char *const text_settings[] = {
-	"array_nulls", "backslash_quote", "default_text_search_config", "transform_null_equals",
-	"xmlbinary", "xmloption"
+	"array_nulls", "backslash_quote", "transform_null_equals", "xmlbinary", "xmloption"
 };
 
 /* Settings that keep a node from ending a fit, and let it notice the end of one. */

@@ -183,8 +183,7 @@ is(sql("$nodes SELECT count(*), count(cluster_id) FROM gkmeans_fit_predict(NULL:
 # Settings by which the text of a source is read.
 for my $case (
 	[ 'transform_null_equals = on', '(nullif(id % 4, 0) = NULL) IS NOT TRUE' ],
-	[ 'array_nulls = off', q{array_position('{1,NULL}'::text[], NULL) IS NULL OR id % 2 = 0} ],
-	[ 'default_text_search_config = simple', q{name @@ 'rows' OR id % 2 = 0} ])
+	[ 'array_nulls = off', q{array_position('{1,NULL}'::text[], NULL) IS NULL OR id % 2 = 0} ])
 {
 	my ($setting, $condition) = @$case;
 	my $rows = "SELECT sum(size) FROM gkmeans_fit(\$\$SELECT x FROM points WHERE $condition\$\$, '{x}', 3)";
