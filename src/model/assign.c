@@ -354,13 +354,12 @@ gk_keep_request(const GkCall *call, GkArguments *asked)
 
 /* Says that the labels stay as others have written them. */
 static void
-warn_of_labels(const GkArguments *asked)
+warn_of_labels(const GkArguments *asked, const char *why)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("labels were not written to table %s", asked->labels_table),
-			 errdetail("Others have written or altered it since the rows were read, and a foreign "
-					   "table cannot be read anew in this transaction."),
+			 errdetail_internal("%s", why),
 			 errhint("Call gkmeans_assign in another transaction.")));
 }
 
@@ -372,11 +371,15 @@ gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *a
 
 	if (gk_call_is_bound(call))
 	{
-		warn_of_labels(asked);
+		warn_of_labels(asked, "Others have written or altered it since the rows were read, and a "
+					   "foreign table cannot be read anew in this transaction.");
 		return;
 	}
 	asked->labels_are_locked = true;
-	(void) assign(relation_id, version, asked, &assigned);
+	for (int again = 0; again < GK_MOST_READINGS; again++)
+		if (assign(relation_id, version, asked, &assigned))
+			return;
+	warn_of_labels(asked, "Others have written it whenever the rows were read.");
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */
@@ -394,10 +397,11 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	BlessTupleDesc(descriptor);
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
-	if (!assign(assignment.model, assignment.version, &assignment.arguments, &assigned))
+	for (int again = 0; !assign(assignment.model, assignment.version, &assignment.arguments,
+								&assigned); again++)
 	{
+		gk_check_readings(again);
 		assignment.arguments.labels_are_locked = true;
-		(void) assign(assignment.model, assignment.version, &assignment.arguments, &assigned);
 	}
 	gk_end_assignment(&assignment);
 	values[0] = Int64GetDatum(assigned.read);

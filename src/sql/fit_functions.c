@@ -274,7 +274,7 @@ gk_call_read(GkCall *call)
 	if (is_written(call))
 		gk_source_write(call->source);
 	push_snapshot(call);
-	if (call->table != NULL && !call->arguments.labels_are_locked)
+	if (call->table != NULL)
 		call->read_by = RegisterSnapshot(GetActiveSnapshot());
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
@@ -549,6 +549,20 @@ gk_call_check_unbound(const GkCall *call)
 				 errhint("The transaction might succeed if retried.")));
 }
 
+/* Raises an error if rows have been read again too often. */
+void
+gk_check_readings(int again)
+{
+	if (again < GK_MOST_READINGS)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("Others have written the labels table each of the %d times that the rows "
+					   "were read.", again + 1),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 /* Ends what outlives the job. */
 void
 gk_call_close(GkCall *call)
@@ -638,8 +652,8 @@ Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	InitMaterializedSRF(fcinfo, 0);
-	if (!fit(fcinfo, false))
-		(void) fit(fcinfo, true);
+	for (int again = 0; !fit(fcinfo, again > 0); again++)
+		gk_check_readings(again);
 	return (Datum) 0;
 }
 
@@ -670,7 +684,7 @@ Datum
 gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	InitMaterializedSRF(fcinfo, 0);
-	if (!fit_predict(fcinfo, false))
-		(void) fit_predict(fcinfo, true);
+	for (int again = 0; !fit_predict(fcinfo, again > 0); again++)
+		gk_check_readings(again);
 	return (Datum) 0;
 }
