@@ -72,6 +72,19 @@ is_about_gone(const ErrorData *error)
 	return false;
 }
 
+/* Raises an error again, as one of a source that has changed. */
+static void
+raise_change(ErrorData *error)
+{
+	FlushErrorState();
+	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	error->detail = psprintf(_("Something that it uses was dropped or altered: %s."),
+							 error->message);
+	error->message = pstrdup(_("source changed while it was being read"));
+	error->hint = pstrdup(_("Try again."));
+	ReThrowError(error);
+}
+
 /*
  * Raises the current error again, but an internal one about an object that is gone as one of the
  * source.  Nothing keeps the types, collations, functions and operators of a plan, nor, from
@@ -84,14 +97,26 @@ gk_rethrow_as_change(MemoryContext context)
 
 	MemoryContextSwitchTo(context);
 	error = CopyErrorData();
-	if (!is_about_gone(error))
-		PG_RE_THROW();
-	FlushErrorState();
-	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-	error->detail = psprintf(_("Something that it uses was dropped: %s."), error->message);
-	error->message = pstrdup(_("source changed while it was being read"));
-	error->hint = pstrdup(_("Try again."));
-	ReThrowError(error);
+	if (is_about_gone(error))
+		raise_change(error);
+	PG_RE_THROW();
+}
+
+/*
+ * The same while a query is planned, by code that does not expect that functions which it calls
+ * alter a table: any internal error is about what they did.
+ */
+static void
+rethrow_of_planner(MemoryContext context, CommandId begun)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	if (is_about_gone(error) || (error->sqlerrcode == ERRCODE_INTERNAL_ERROR &&
+								 GetCurrentCommandId(false) != begun))
+		raise_change(error);
+	PG_RE_THROW();
 }
 
 /* Maps a position in the query (in characters, from 1) to one in the source; 0 if outside. */
@@ -319,6 +344,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 			  const void *context)
 {
 	MemoryContext before = CurrentMemoryContext;
+	CommandId	begun = GetCurrentCommandId(false);
 	GkSourceQuery *volatile query = NULL;
 
 	PG_TRY();
@@ -327,7 +353,7 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	}
 	PG_CATCH();
 	{
-		gk_rethrow_as_change(before);
+		rethrow_of_planner(before, begun);
 	}
 	PG_END_TRY();
 	return query;

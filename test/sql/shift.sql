@@ -161,5 +161,11 @@ FROM (SELECT read_changed(format('CREATE OR REPLACE AGGREGATE replaced(text) (SF
 	'SELECT (SELECT replaced(i::text) FROM parts WHERE part = pruned_part()) + g AS x FROM generate_series(1, 9) AS g') AS result
 	FROM generate_series(1, 9) AS calls) AS each;
 
+-- A column that a function which the planner calls drops from a table with children
+CREATE FUNCTION planned_part() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN next_part(); END $$;
+SELECT is(array_agg(DISTINCT left(result, 5) ORDER BY left(result, 5)), '{55000,"no er"}', 'a column that is dropped while it is planned')
+FROM (SELECT read_changed(format('DROP TABLE IF EXISTS grown CASCADE; CREATE TABLE grown AS SELECT i, i * 1.0 AS x, i * 2.0 AS y FROM generate_series(1, 30) AS i; CREATE TABLE child () INHERITS (grown); SET LOCAL gk_test.calls = %s', calls),
+	'ALTER TABLE grown DROP COLUMN y', 'SELECT x + y AS x FROM grown WHERE planned_part() = 2') AS result FROM generate_series(1, 3) AS calls) AS of_calls;
+
 SELECT * FROM finish();
 ROLLBACK;
