@@ -9,6 +9,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_auth_members.h"
@@ -152,21 +153,21 @@ next_row(const Facts *facts, SysScanDesc scan, Snapshot snapshot)
 	return row;
 }
 
-/* True if a snapshot sees other rows of a catalog about an object than there are now. */
+/* True if two snapshots see other rows of a catalog about an object; NULL = what there is now. */
 static bool
-differ(const Facts *facts, Oid id, Snapshot snapshot)
+differ_between(const Facts *facts, Oid id, Snapshot first, Snapshot last)
 {
 	Relation	catalog = table_open(facts->catalog, AccessShareLock);
-	SysScanDesc then = begin_scan(facts, catalog, id, snapshot);
-	SysScanDesc now = begin_scan(facts, catalog, id, NULL);
+	SysScanDesc then = begin_scan(facts, catalog, id, first);
+	SysScanDesc now = begin_scan(facts, catalog, id, last);
 	HeapTuple	seen;
 	bool		same;
 
 	do
 	{
-		HeapTuple	row = next_row(facts, now, NULL);
+		HeapTuple	row = next_row(facts, now, last);
 
-		seen = next_row(facts, then, snapshot);
+		seen = next_row(facts, then, first);
 		same = HeapTupleIsValid(seen) ? HeapTupleIsValid(row) &&
 			ItemPointerEquals(&seen->t_self, &row->t_self) : !HeapTupleIsValid(row);
 	} while (same && HeapTupleIsValid(seen));
@@ -174,6 +175,13 @@ differ(const Facts *facts, Oid id, Snapshot snapshot)
 	systable_endscan(then);
 	table_close(catalog, AccessShareLock);
 	return !same;
+}
+
+/* True if a snapshot sees other rows of a catalog about an object than there are now. */
+static bool
+differ(const Facts *facts, Oid id, Snapshot snapshot)
+{
+	return differ_between(facts, id, snapshot, NULL);
 }
 
 /*
@@ -363,4 +371,75 @@ bool
 gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot)
 {
 	return is_any_changed(tables, functions, snapshot, is_table_replaced);
+}
+
+/* True if the own transaction has altered a table since a moment, as far as a plan knows of it. */
+static bool
+is_altered_by_own(Oid id, Snapshot moment, Snapshot last)
+{
+	FormData_pg_class then;
+	FormData_pg_class now;
+	bool		was_there = find_table(id, moment, &then);
+
+	if (!find_table(id, NULL, &now))
+		return true;
+	/* made by the own transaction, and perhaps altered; or by others */
+	if (!was_there)
+		return find_table(id, last, &now);
+	return !find_table(id, last, &now) || then.relfilenode != now.relfilenode ||
+		differ_between(&of_columns, id, moment, last) ||
+		differ_between(&of_children, id, moment, last) ||
+		differ_between(&of_constraints, id, moment, last) ||
+		differ_between(&of_rules, id, moment, last) ||
+		differ_between(&of_policies, id, moment, last) ||
+		list_difference_oid(find_unique_indexes(id, last), find_unique_indexes(id, moment)) != NIL;
+}
+
+/* The same, or has changed what else pg_class says of it. */
+static bool
+is_changed_by_own(Oid id, Snapshot moment, Snapshot last)
+{
+	return is_altered_by_own(id, moment, last) || differ_between(&of_table, id, moment, last);
+}
+
+/* True if the own transaction has changed one of some tables since a moment, in some way. */
+static bool
+has_changed_any(const List *tables, Snapshot moment,
+				bool (*is_changed) (Oid id, Snapshot moment, Snapshot last))
+{
+	SnapshotData last = *moment;
+	ListCell   *cell;
+
+	last.curcid = GetCurrentCommandId(false);
+	if (last.curcid == moment->curcid)
+		return false;
+	foreach(cell, tables)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (is_changed(lfirst_oid(cell), moment, &last))
+			return true;
+	}
+	return false;
+}
+
+/* True if the own transaction has altered tables. */
+bool
+gk_has_altered(const List *tables, Snapshot moment)
+{
+	return has_changed_any(tables, moment, is_altered_by_own);
+}
+
+/* True if it has changed tables or functions. */
+bool
+gk_has_changed(const List *tables, const List *functions, Snapshot moment)
+{
+	SnapshotData last = *moment;
+	ListCell   *cell;
+
+	last.curcid = GetCurrentCommandId(false);
+	foreach(cell, functions)
+		if (last.curcid != moment->curcid &&
+			differ_between(&of_function, lfirst_oid(cell), moment, &last))
+			return true;
+	return has_changed_any(tables, moment, is_changed_by_own);
 }

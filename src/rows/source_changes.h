@@ -24,6 +24,16 @@ extern bool gk_is_changed(const List *tables, const List *functions, Snapshot sn
 extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
 
 /*
+ * True if the own transaction has altered one of the tables and views since a moment, so that a
+ * plan of then does not fit it: its columns, children, constraints, rules, policies, unique indexes
+ * or file.  What others do is not looked at.
+ */
+extern bool gk_has_altered(const List *tables, Snapshot moment);
+
+/* The same, or has changed a table in any other way, or one of the functions. */
+extern bool gk_has_changed(const List *tables, const List *functions, Snapshot moment);
+
+/*
  * True if rows of a table or composite type that were made since the snapshot was taken can be read
  * by its columns of now, and those of these numbers still have their names.  Columns that it does
  * not see were added since, or all of the type.

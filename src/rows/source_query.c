@@ -359,30 +359,42 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	return query;
 }
 
-/*
- * True if what a plan names was changed since its analysis.  Only the own transaction does that, by
- * commands: others wait for the locks of its tables.
- */
-static bool
-was_changed(const GkSourceQuery *query, const List *functions,
-			bool (*is_changed) (const List *tables, const List *functions, Snapshot snapshot))
+/* What was seen when a query was analysed; NULL if the own transaction has run no command since. */
+static Snapshot
+moment_of(const GkSourceQuery *query)
 {
-	Snapshot	moment;
-	bool		changed;
-
 	if (query->moment == NULL || query->command == GetCurrentCommandId(false))
-		return false;
-	moment = RegisterSnapshot(RestoreSnapshot(query->moment));
-	changed = is_changed(query->plan->relationOids, functions, moment);
-	UnregisterSnapshot(moment);
-	return changed;
+		return NULL;
+	return RegisterSnapshot(RestoreSnapshot(query->moment));
 }
 
 /* True if the own transaction has changed what a query names since it was analysed. */
 bool
 gk_query_is_old(const GkSourceQuery *query)
 {
-	return was_changed(query, query->functions, gk_is_changed);
+	Snapshot	moment = moment_of(query);
+	bool		is_old = moment != NULL &&
+		gk_has_changed(query->plan->relationOids, query->functions, moment);
+
+	UnregisterSnapshot(moment);
+	return is_old;
+}
+
+/*
+ * Pushes a snapshot of the transaction.  Where functions that the analysis and the planner called
+ * have written a table anew, with the effects of their commands: it does not see its rows without.
+ */
+static void
+push_of_transaction(const GkSourceQuery *query, Snapshot snapshot)
+{
+	if (IsInParallelMode() ||
+		!gk_has_altered(query->plan->relationOids, snapshot))
+	{
+		PushActiveSnapshot(snapshot);
+		return;
+	}
+	PushCopiedSnapshot(snapshot);
+	UpdateActiveSnapshotCommandId();
 }
 
 /*
@@ -393,10 +405,15 @@ bool
 gk_query_push_snapshot(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	bool		is_old = (!IsolationUsesXactSnapshot() || query->source->of_node) &&
-		!IsInParallelMode() &&
-		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
+	bool		is_old;
 
+	if (IsolationUsesXactSnapshot() && !query->source->of_node)
+	{
+		push_of_transaction(query, snapshot);
+		return false;
+	}
+	is_old = !IsInParallelMode() &&
+		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
 	PushActiveSnapshot(is_old ? GetLatestSnapshot() : snapshot);
 	return is_old;
 }
@@ -443,7 +460,12 @@ check_functions(const List *functions)
 static void
 check_tables(const GkSourceQuery *query)
 {
-	if (was_changed(query, NIL, gk_is_replaced))
+	Snapshot	moment = moment_of(query);
+	bool		is_altered = moment != NULL &&
+		gk_has_altered(query->plan->relationOids, moment);
+
+	UnregisterSnapshot(moment);
+	if (is_altered)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("source changed while it was being read"),
