@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -19,6 +20,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -473,6 +475,24 @@ check_tables(const GkSourceQuery *query)
 				 errhint("Try again.")));
 }
 
+/*
+ * Begins to run a plan.  That calls functions of the query to leave out partitions: tables that are
+ * open meanwhile can be neither detached nor altered by the own transaction.
+ */
+static void
+start_query(QueryDesc *running, int flags)
+{
+	List	   *opened = NIL;
+	ListCell   *cell;
+
+	foreach(cell, running->plannedstmt->relationOids)
+		opened = lappend(opened, relation_open(lfirst_oid(cell), AccessShareLock));
+	ExecutorStart(running, flags);
+	foreach(cell, opened)
+		relation_close(lfirst(cell), NoLock);
+	list_free(opened);
+}
+
 /* Runs a query, or begins and ends it alone, but for errors about what is gone. */
 static void
 run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver, int flags)
@@ -488,8 +508,8 @@ run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *re
 	check_tables(query);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
-	ExecutorStart(running, flags);
-	/* it calls functions of the query to leave out partitions */
+	start_query(running, flags);
+	/* nothing keeps those functions from replacing an aggregate */
 	gk_check_aggregates(query->plan);
 	if ((flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 	{

@@ -500,10 +500,10 @@ check_empty_node(const GkCall *call, const GkLabelsWritten *written)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the source, which reads a foreign table on node \"%s\", has no row there",
 					call->rows.empty_node),
-			 errdetail("The labels of that node would be deleted."),
+			 errdetail("Labels would be deleted, perhaps those of that node."),
 			 errhint("The table seems to be empty while a transaction of its server truncates and "
-					 "fills it: repeat the call. If it is empty, delete the labels yourself, or "
-					 "leave the node out of gkmeans.nodes.")));
+					 "fills it: repeat the call. If the node has no rows, leave it out of "
+					 "gkmeans.nodes.")));
 }
 
 /* Writes the labels table, if one was requested, unless it has labels that may be newer. */

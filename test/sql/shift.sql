@@ -160,6 +160,14 @@ FROM (SELECT read_changed(format('CREATE OR REPLACE AGGREGATE replaced(text) (SF
 	'CREATE OR REPLACE AGGREGATE replaced(text) (SFUNC = next_number, STYPE = int8, INITCOND = ''1'')',
 	'SELECT (SELECT replaced(i::text) FROM parts WHERE part = pruned_part()) + g AS x FROM generate_series(1, 9) AS g') AS result
 	FROM generate_series(1, 9) AS calls) AS each;
+CREATE TABLE ranges (i int, y float8) PARTITION BY RANGE (i);
+CREATE TABLE range_1 PARTITION OF ranges FOR VALUES FROM (0) TO (1000);
+CREATE TABLE range_2 PARTITION OF ranges FOR VALUES FROM (1000) TO (10000);
+SELECT is(array_agg(DISTINCT left(result, 5) ORDER BY left(result, 5)), '{55006,"no er"}', 'a partition that is detached while the plan begins')
+FROM (SELECT read_changed(format('DROP TABLE IF EXISTS family, few CASCADE; CREATE TABLE family (part int, i int, x float8) PARTITION BY LIST (part); CREATE TABLE family_1 PARTITION OF family FOR VALUES IN (1);
+		CREATE TABLE family_2 PARTITION OF family FOR VALUES IN (2) PARTITION BY RANGE (i); CREATE TABLE few PARTITION OF family_2 FOR VALUES FROM (0) TO (50); CREATE TABLE others PARTITION OF family_2 FOR VALUES FROM (50) TO (500);
+		INSERT INTO family SELECT 2, i, i FROM generate_series(1, 100) AS i; SET LOCAL gk_test.calls = %s', calls),
+	'ALTER TABLE family_2 DETACH PARTITION few', 'SELECT coalesce((SELECT max(y) FROM ranges WHERE i < pruned_part() + 3), 0) + x AS x FROM family WHERE part = pruned_part()') AS result FROM generate_series(1, 20) AS calls) AS of_calls;
 
 -- A column that a function which the planner calls drops from a table with children
 CREATE FUNCTION planned_part() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN next_part(); END $$;
