@@ -432,11 +432,14 @@ gk_query_has_foreign_table(const GkSourceQuery *query)
 	return false;
 }
 
-/* True if the active snapshot may miss rows of what the query names, which others have replaced. */
+/* True if the active snapshot may miss rows of what the query names. */
 bool
 gk_query_is_replaced(const GkSourceQuery *query)
 {
-	return gk_is_replaced(query->plan->relationOids, query->functions, GetActiveSnapshot());
+	Snapshot	snapshot = GetActiveSnapshot();
+
+	return gk_is_replaced(query->plan->relationOids, query->functions, snapshot) ||
+		(!IsInParallelMode() && gk_has_altered(query->plan->relationOids, snapshot));
 }
 
 /*

@@ -63,7 +63,10 @@ extern bool gk_query_push_snapshot(const GkSourceQuery *query);
 /* True if a table that the plan reads is a foreign one. */
 extern bool gk_query_has_foreign_table(const GkSourceQuery *query);
 
-/* True if the active snapshot may miss rows of what it names, which others have replaced since. */
+/*
+ * True if the active snapshot may miss rows of what it names, which others or the own transaction
+ * have replaced since.
+ */
 extern bool gk_query_is_replaced(const GkSourceQuery *query);
 
 /*

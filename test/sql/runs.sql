@@ -631,5 +631,22 @@ SELECT lives_ok($$SELECT gkmeans_refit('of_granted', rescale => true)$$, 'a GRAN
 CREATE OR REPLACE FUNCTION grants() RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN ALTER FUNCTION gk_test.grants() COST 101; RETURN true; END $$;
 SELECT fails_with($$SELECT gkmeans_refit('of_granted', rescale => true)$$, '40001', 'a function that was altered since the first reading', 'source changed between two readings');
 
+-- A table that a function which the planner calls writes anew before the second reading of a refit
+CREATE TABLE first_half AS SELECT i AS id, i % 3 * 100.0 + i % 7 AS x, i * 2.0 AS y FROM generate_series(1, 30) AS i;
+CREATE TABLE second_half AS SELECT i + 30 AS id, x, y FROM first_half, LATERAL (SELECT id AS i) AS numbered;
+CREATE FUNCTION rewrite_at() RETURNS int LANGUAGE plpgsql AS $$ DECLARE calls int := coalesce(nullif(current_setting('gk_test.calls', true), ''), '0'); BEGIN
+	PERFORM set_config('gk_test.calls', (calls - 1)::text, true);
+	IF calls = 1 THEN ALTER TABLE first_half SET UNLOGGED; END IF;
+	RETURN 0;
+END $$;
+CREATE FUNCTION planned_zero() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN rewrite_at(); END $$;
+SELECT gkmeans_create_model('halves', 'SELECT id, x, y FROM first_half WHERE planned_zero() = 0 UNION ALL SELECT id, x, y FROM second_half', '{x,y}', 3, scale => 'standard', id_column => 'id', labels_table => 'half_labels');
+CREATE FUNCTION refit_at(calls int) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM set_config('gk_test.calls', calls::text, true);
+	RAISE '% rows', (SELECT rows FROM gkmeans_refit('halves', rescale => true, deploy => 'always'));
+EXCEPTION WHEN OTHERS THEN RETURN SQLERRM;
+END $$;
+SELECT is(array_agg(DISTINCT refit_at(calls) ORDER BY refit_at(calls)), '{60 rows,source changed between two readings}', 'all rows of a table that is written anew, or none') FROM generate_series(1, 6) AS calls;
+
 SELECT * FROM finish();
 ROLLBACK;
