@@ -788,7 +788,7 @@ push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 		replace_snapshot();
 	}
 	/* privileges and the like, which others may change all the time, do no harm */
-	if (is_old && gk_query_is_replaced(feeding->query))
+	if (is_old && gk_query_is_overtaken(feeding->query))
 		refuse_plan();
 	return is_newer;
 }

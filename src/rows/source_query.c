@@ -442,6 +442,19 @@ gk_query_is_replaced(const GkSourceQuery *query)
 		(!IsInParallelMode() && gk_has_altered(query->plan->relationOids, snapshot));
 }
 
+/* True if what the query names has been replaced since it was analysed. */
+bool
+gk_query_is_overtaken(const GkSourceQuery *query)
+{
+	Snapshot	moment = query->moment == NULL ? NULL
+		: RegisterSnapshot(RestoreSnapshot(query->moment));
+	bool		is_replaced = moment != NULL &&
+		gk_is_replaced(query->plan->relationOids, query->functions, moment);
+
+	UnregisterSnapshot(moment);
+	return is_replaced;
+}
+
 /*
  * Raises an error if a function was dropped that a query calls: unlike its tables, nothing keeps it
  * while the query waits, or runs for the second time.

@@ -69,6 +69,9 @@ extern bool gk_query_has_foreign_table(const GkSourceQuery *query);
  */
 extern bool gk_query_is_replaced(const GkSourceQuery *query);
 
+/* True if what it names was replaced since it was analysed, so that the plan may lack tables. */
+extern bool gk_query_is_overtaken(const GkSourceQuery *query);
+
 /*
  * Runs it under the active snapshot; its rows go to the receiver.  55000 if it cannot be run any
  * more, because it is old.
