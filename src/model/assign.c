@@ -301,7 +301,7 @@ check_written(const GkCall *call, const GkModel *model, int version, bool is_dou
 static bool
 assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigned)
 {
-	const GkModel *model = asked->labels_are_locked ? read_model_now(relation_id, version)
+	const GkModel *model = asked->readings > 0 ? read_model_now(relation_id, version)
 		: gk_read_model(relation_id, version, CurrentMemoryContext);
 	Tuplestorestate *labels;
 	GkCall		call;
@@ -354,12 +354,13 @@ gk_keep_request(const GkCall *call, GkArguments *asked)
 
 /* Says that the labels stay as others have written them. */
 static void
-warn_of_labels(const GkArguments *asked, const char *why)
+warn_of_labels(const GkArguments *asked)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("labels were not written to table %s", asked->labels_table),
-			 errdetail_internal("%s", why),
+			 errdetail("Others have written or altered it since the rows were read, and a foreign "
+					   "table cannot be read anew in this transaction."),
 			 errhint("Call gkmeans_assign in another transaction.")));
 }
 
@@ -371,15 +372,12 @@ gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *a
 
 	if (gk_call_is_bound(call))
 	{
-		warn_of_labels(asked, "Others have written or altered it since the rows were read, and a "
-					   "foreign table cannot be read anew in this transaction.");
+		warn_of_labels(asked);
 		return;
 	}
-	asked->labels_are_locked = true;
-	for (int again = 0; again < GK_MOST_READINGS; again++)
-		if (assign(relation_id, version, asked, &assigned))
-			return;
-	warn_of_labels(asked, "Others have written it whenever the rows were read.");
+	do
+		asked->readings++;
+	while (!assign(relation_id, version, asked, &assigned));
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */
@@ -397,12 +395,8 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	BlessTupleDesc(descriptor);
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
-	for (int again = 0; !assign(assignment.model, assignment.version, &assignment.arguments,
-								&assigned); again++)
-	{
-		gk_check_readings(again);
-		assignment.arguments.labels_are_locked = true;
-	}
+	while (!assign(assignment.model, assignment.version, &assignment.arguments, &assigned))
+		assignment.arguments.readings++;
 	gk_end_assignment(&assignment);
 	values[0] = Int64GetDatum(assigned.read);
 	values[1] = Int64GetDatum(assigned.read - assigned.skipped);

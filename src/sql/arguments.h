@@ -26,7 +26,7 @@ typedef struct GkArguments
 	bool		of_model;		/* the labels have a version and names */
 	bool		labels_are_new;	/* nothing was said of a labels table that is there already */
 
-	bool		labels_are_locked;	/* the labels table, since before the rows are read */
+	int			readings;		/* before this one, which others overtook with labels */
 	bool		labels_may_stay;	/* the labels are for the labels table and nothing else */
 } GkArguments;
 

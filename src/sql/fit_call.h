@@ -32,7 +32,7 @@ typedef struct GkCall
 	Oid			id_type;		/* InvalidOid without an id column */
 	GkLabelsTable *table;		/* NULL = none; in the caller's context */
 	bool		labels_stay;	/* on the nodes, which write them; the job lasts until then */
-	Snapshot	read_by;		/* this one or a newer one; NULL = no labels are written */
+	Snapshot	read_by;		/* this one or a newer one; NULL = it does not matter */
 	GkRows		rows;
 	GkFit		fit;
 	GkLabelling labelling;		/* of the labels in the engine; k is 0 until it is described */
@@ -114,11 +114,12 @@ extern bool gk_call_is_bound(const GkCall *call);
 /* Raises 40001 then, where the rows would have to be read anew. */
 extern void gk_call_check_unbound(const GkCall *call);
 
-/* How often rows are read again, at most, because others have written labels meanwhile. */
-#define GK_MOST_READINGS 10
-
-/* Raises 40001 if they were read again so often. */
-extern void gk_check_readings(int again);
+/*
+ * How often rows are read again, at most, because others have written labels meanwhile.  The last
+ * time, labels are written whatever others have inserted: where they do so all the time, as by a
+ * trigger, no call would end otherwise.
+ */
+#define GK_MOST_READINGS 5
 
 /* Ends the call: what its job leaves, after the job has ended.  Nothing is remembered of it. */
 extern void gk_call_close(GkCall *call);

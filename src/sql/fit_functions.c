@@ -274,7 +274,7 @@ gk_call_read(GkCall *call)
 	if (is_written(call))
 		gk_source_write(call->source);
 	push_snapshot(call);
-	if (call->table != NULL)
+	if (call->table != NULL && call->arguments.readings < GK_MOST_READINGS)
 		call->read_by = RegisterSnapshot(GetActiveSnapshot());
 	gk_progress_phase(GK_PHASE_QUEUED);
 	nodes = gk_node_sources(call->arguments.source.source, &undivided);
@@ -549,20 +549,6 @@ gk_call_check_unbound(const GkCall *call)
 				 errhint("The transaction might succeed if retried.")));
 }
 
-/* Raises an error if rows have been read again too often. */
-void
-gk_check_readings(int again)
-{
-	if (again < GK_MOST_READINGS)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent update"),
-			 errdetail("Others have written the labels table each of the %d times that the rows "
-					   "were read.", again + 1),
-			 errhint("The transaction might succeed if retried.")));
-}
-
 /* Ends what outlives the job. */
 void
 gk_call_close(GkCall *call)
@@ -631,7 +617,7 @@ finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels)
 
 /* Clusters the rows of a source; false if that is to be repeated, with the labels table locked. */
 static bool
-fit(FunctionCallInfo fcinfo, bool is_locked)
+fit(FunctionCallInfo fcinfo, int readings)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
@@ -639,7 +625,7 @@ fit(FunctionCallInfo fcinfo, bool is_locked)
 
 	gk_call_begin(&call, fcinfo, 0);
 	call.arguments.labels_may_stay = true;
-	call.arguments.labels_are_locked = is_locked;
+	call.arguments.readings = readings;
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	gk_call_put_clusters(&call, result);
@@ -652,14 +638,14 @@ Datum
 gkmeans_fit(PG_FUNCTION_ARGS)
 {
 	InitMaterializedSRF(fcinfo, 0);
-	for (int again = 0; !fit(fcinfo, again > 0); again++)
-		gk_check_readings(again);
+	for (int readings = 0; !fit(fcinfo, readings); readings++)
+		;
 	return (Datum) 0;
 }
 
 /* The same, with a row for every row of the source. */
 static bool
-fit_predict(FunctionCallInfo fcinfo, bool is_locked)
+fit_predict(FunctionCallInfo fcinfo, int readings)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Tuplestorestate *labels;
@@ -672,7 +658,7 @@ fit_predict(FunctionCallInfo fcinfo, bool is_locked)
 				 errmsg("gkmeans_fit_predict needs an id_column"),
 				 errhint("Name the column that identifies the rows as id_column.")));
 	call.arguments.source.id_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	call.arguments.labels_are_locked = is_locked;
+	call.arguments.readings = readings;
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	labels = put_all_labels(&call, result->setResult, result->setDesc);
@@ -684,7 +670,7 @@ Datum
 gkmeans_fit_predict(PG_FUNCTION_ARGS)
 {
 	InitMaterializedSRF(fcinfo, 0);
-	for (int again = 0; !fit_predict(fcinfo, again > 0); again++)
-		gk_check_readings(again);
+	for (int readings = 0; !fit_predict(fcinfo, readings); readings++)
+		;
 	return (Datum) 0;
 }
