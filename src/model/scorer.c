@@ -573,7 +573,7 @@ take_row(GkScorer *scorer, Datum datum)
 	HeapTupleData tuple = {0};
 
 	learn_fields(scorer, row, record);
-	if (fields->cached != NULL && !has_version(row) && !is_within(row, fields->descriptor))
+	if (fields->type != RECORDOID && !has_version(row) && !is_within(row, fields->descriptor))
 		refuse_altered(fields->type);
 	tuple.t_len = HeapTupleHeaderGetDatumLength(row);
 	ItemPointerSetInvalid(&tuple.t_self);

@@ -244,6 +244,18 @@ END $$;
 SELECT refuses_old(format($$SELECT alter_beside(ARRAY[ROW(%s, %s, 0)]::waiting[], 'ALTER ATTRIBUTE %s', 'waited')$$, other, x, alteration), 'an array, ' || x || ', ' || alteration)
 FROM (VALUES (1, 5.408927614e-315, 'x TYPE numeric'), (1, 2261634.5097962623, 'x TYPE numeric'), (1, 0, 'x TYPE numeric'),
 	(1, 0, 'other TYPE name'), (1, 0, 'other TYPE text'), (1000000, 0, 'other TYPE text'), (4, 0, 'other TYPE text'), (514, 0, 'other TYPE text')) altered_rows (other, x, alteration);
+CREATE TYPE waiting_integers AS (x int, y int);
+SELECT gkmeans_import_model('of_integers', '{{1,0},{3,3}}', features => '{x,y}');
+CREATE FUNCTION score_assigned() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	waits waiting_integers[] := ARRAY[ROW(2130706432, 1), ROW(80, 2)];
+	assigned waiting_integers;
+BEGIN
+	EXECUTE 'ALTER TYPE waiting_integers ALTER ATTRIBUTE x TYPE numeric';
+	assigned := waits[1];
+	RETURN gkmeans_predict('of_integers', assigned);
+END $$;
+SELECT refuses_old('SELECT score_assigned()', 'an element that is assigned to a record');
 -- numbers without digits, and arrays that say that they have more elements than they have
 CREATE TYPE bytes AS (v bytea);
 SELECT gkmeans_import_model('of_bytes', '{{1},{3}}', features => '{v}');
