@@ -478,10 +478,10 @@ is_elsewhere(const GkLabelsTable *table)
 
 /*
  * Locks the table as TRUNCATE does, with a hint if that cannot be: nobody adds a row.  The tables
- * that are locked.
+ * that are locked, and by how many parents each of them was found, and so locked.
  */
 static List *
-lock_to_truncate(const GkLabelsTable *table)
+lock_to_truncate(const GkLabelsTable *table, List **parents)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
 	List	   *locked;
@@ -489,19 +489,43 @@ lock_to_truncate(const GkLabelsTable *table)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	LockRelationOid(table->output.relation_id, AccessExclusiveLock);
-	locked = find_all_inheritors(table->output.relation_id, AccessExclusiveLock, NULL);
+	locked = find_all_inheritors(table->output.relation_id, AccessExclusiveLock, parents);
 	error_context_stack = callback.previous;
 	return locked;
 }
 
-/* Gives back that lock. */
+/* Gives back those locks. */
 static void
-unlock(const List *locked)
+unlock(const List *locked, const List *parents)
 {
 	ListCell   *cell;
+	ListCell   *count;
 
-	foreach(cell, locked)
-		UnlockRelationOid(lfirst_oid(cell), AccessExclusiveLock);
+	forboth(cell, locked, count, parents)
+		/* the table itself has none of them */
+		for (int i = 0; i < Max(lfirst_int(count), 1); i++)
+			UnlockRelationOid(lfirst_oid(cell), AccessExclusiveLock);
+}
+
+/* Waits until those have ended who are writing the table; others can read it meanwhile. */
+static void
+wait_for_writers(const GkLabelsTable *table)
+{
+	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
+	List	   *tags = NIL;
+	ListCell   *cell;
+
+	foreach(cell, gk_family_of(table->output.relation_id))
+	{
+		LOCKTAG    *tag = palloc(sizeof(LOCKTAG));
+
+		SET_LOCKTAG_RELATION(*tag, MyDatabaseId, lfirst_oid(cell));
+		tags = lappend(tags, tag);
+	}
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	WaitForLockersMultiple(tags, ShareLock, false);
+	error_context_stack = callback.previous;
 }
 
 /* Empties the table, with a hint if that cannot be; says whether it had rows. */
@@ -628,19 +652,25 @@ check_locked(GkLabelsTable *table, Snapshot read_by)
 }
 
 /*
- * Locks as TRUNCATE does, unless others turn out to have inserted labels, which that waits for:
- * readers can go on while rows are read again.  A lock that only keeps out who inserts could not be
- * raised then: it would deadlock with who has read the table, and inserts now.
+ * Locks as TRUNCATE does, unless others turn out to have inserted labels: readers can go on while
+ * rows are read again.  So it waits for those who insert before: standbys keep a lock for TRUNCATE
+ * until the transaction ends.  A lock that only keeps out who inserts could not be raised: it would
+ * deadlock with who has read the table, and inserts now.
  */
 static bool
 lock_to_replace(GkLabelsTable *table, Snapshot read_by)
 {
-	List	   *locked = lock_to_truncate(table);
-	bool		is_current = check_locked(table, read_by);
+	List	   *locked;
+	List	   *parents;
 
-	if (!is_current)
-		unlock(locked);
-	return is_current;
+	wait_for_writers(table);
+	if (!check_locked(table, read_by))
+		return false;
+	locked = lock_to_truncate(table, &parents);
+	if (check_locked(table, read_by))
+		return true;
+	unlock(locked, parents);
+	return false;
 }
 
 /*
