@@ -385,11 +385,11 @@ skip_zero(GkFeeder *feeder, FunctionCallInfo fcinfo)
 
 /* Skips a row that could not be decoded, or reports it. */
 static bool
-skip_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
+skip_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded features)
 {
 	if (feeder->feed->nulls_are_errors)
 		gk_raise_unusable(feeder, fcinfo);
-	gk_note_unusable(feeder, fcinfo, decoded);
+	gk_note_unusable(feeder, fcinfo, features);
 	return false;
 }
 
@@ -409,13 +409,12 @@ decode_features(GkFeeder *feeder, FunctionCallInfo fcinfo)
 bool
 gk_feeder_take_row(GkFeeder *feeder, FunctionCallInfo fcinfo)
 {
-	GkDecoded	decoded = decode_features(feeder, fcinfo);
+	GkDecoded	features = decode_features(feeder, fcinfo);
 	double		weight = 1.0;
 
-	if (feeder->weighted && decoded == GK_DECODED)
-		decoded = decode_weight(feeder, fcinfo, &weight);
-	if (decoded != GK_DECODED)
-		return skip_unusable(feeder, fcinfo, decoded);
+	if (features != GK_DECODED ||
+		(feeder->weighted && decode_weight(feeder, fcinfo, &weight) != GK_DECODED))
+		return skip_unusable(feeder, fcinfo, features);
 	if (feeder->feed->zero_is_unusable && is_zero_row(feeder))
 		return skip_zero(feeder, fcinfo);
 	if (feeder->weighted)

@@ -219,9 +219,9 @@ gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo)
 			 errhint("Leave such rows out of the source, or skip them with nulls => 'skip'.")));
 }
 
-/* Counts a row for the columns that made it unusable. */
+/* Counts a row for the columns that made it unusable; how its features were decoded. */
 void
-gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
+gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded features)
 {
 	int			columns = feeder->feed->columns;
 
@@ -231,12 +231,15 @@ gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded)
 		feeder->not_finite = feeder->nulls + columns + 1;
 	}
 	if (feeder->feed->width > 0)
+	{
 		visit_row(feeder, fcinfo, count_unusable, feeder);
-	else if (feeder->weighted && PG_ARGISNULL(GK_WEIGHT))
+		return;
+	}
+	if (feeder->weighted && PG_ARGISNULL(GK_WEIGHT))
 		feeder->nulls[columns]++;
-	else if (decoded == GK_DECODED_NULL)
+	if (features == GK_DECODED_NULL)
 		feeder->nulls[0]++;
-	else
+	else if (features != GK_DECODED)
 		feeder->not_finite[0]++;
 }
 

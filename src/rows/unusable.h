@@ -14,8 +14,8 @@ extern const char *gk_row_name(const GkFeeder *feeder, FunctionCallInfo fcinfo);
 /* Reports a row with a NULL, NaN or infinity. */
 extern void gk_raise_unusable(const GkFeeder *feeder, FunctionCallInfo fcinfo);
 
-/* Counts a row for the columns that made it unusable. */
-extern void gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded decoded);
+/* Counts a row for the columns that made it unusable; how its features were decoded. */
+extern void gk_note_unusable(GkFeeder *feeder, FunctionCallInfo fcinfo, GkDecoded features);
 
 /* Adds this process's counts to the feed. */
 extern void gk_merge_troubles(GkFeeder *feeder);

@@ -215,6 +215,10 @@ SELECT is(array_agg(row(share_then, share_now)::text ORDER BY cluster_id), '{"(0
 SELECT near(psi, (0.005 - 0.2) * ln(0.005 / 0.2), 1e-12, 'an empty cluster counts as half a row') FROM gkmeans_drift('sh', 'SELECT 10 AS v FROM generate_series(1, 100)') WHERE cluster_id = 0;
 SELECT is(row(avg_distance_now, distance_ratio)::text, '(,)', 'and has no distance') FROM gkmeans_drift('sh', 'SELECT 10 AS v FROM generate_series(1, 100)') WHERE cluster_id = 0;
 SELECT is(unusable_now, 0.25::float8, 'unusable rows') FROM gkmeans_feature_drift('sh', 'SELECT nullif(i, 4) AS v FROM generate_series(1, 4) i');
+CREATE TABLE unusable AS SELECT CASE WHEN i <> 2 THEN ARRAY[x, 0] END AS v, x, 0 AS y, nullif(i % 4, 1) AS weight
+FROM generate_series(1, 10) i, LATERAL (SELECT CASE WHEN i IN (5, 7) THEN 'NaN' WHEN i > 2 THEN i::float8 END AS x) f;
+SELECT gkmeans_create_model('of_' || form, 'unusable', features, 2, weight_column => 'weight') FROM (VALUES ('array', '{v}'::text[]), ('columns', '{x,y}')) forms (form, features);
+SELECT is(max(unusable_now), 0.4::float8, 'unusable rows, of which some have no weight: ' || model) FROM unnest('{of_array,of_columns}'::text[]) model, gkmeans_feature_drift(model::regclass) GROUP BY model;
 CREATE TABLE once_same AS SELECT i AS id, (i % 10)::float8 AS a, 100.1::float8 AS b FROM generate_series(1, 100) i;
 SELECT gkmeans_create_model('same_' || scale, 'once_same', '{a,b}', 3, scale => scale) FROM unnest('{standard,minmax}'::text[]) scale;
 UPDATE once_same SET b = 5 + id;
