@@ -220,7 +220,8 @@ FROM @extschema@._gkmeans_models() m,
             max(finished_at) FILTER (WHERE deployed) AS fitted_at,
             max(status) FILTER (WHERE version = newest) AS last_status,
             max(started_at) FILTER (WHERE version = newest) AS last_run_at,
-            max(error_message) FILTER (WHERE version = newest) AS last_error,
+            max(CASE WHEN status = 'lost' THEN 'its session ended before the run did'
+                ELSE error_message END) FILTER (WHERE version = newest) AS last_error,
             max(psi) FILTER (WHERE version = newest_checked) AS psi
         FROM (
             SELECT *, max(version) OVER () AS newest,
@@ -272,7 +273,10 @@ SELECT pg_catalog.format('%I.%I/%s', m.schema_name, m.model_name, v.version) AS 
     -- other collations have other digits
     CASE WHEN (v.report ->> 'devices') COLLATE "C" ~ '^[0-9]{1,4}$'
         THEN (v.report ->> 'devices')::integer END AS devices,
-    v.outcome, v.error_code, v.error_message, v.note
+    v.outcome, v.error_code,
+    CASE WHEN v.status = 'lost' THEN 'its session ended before the run did'
+        ELSE v.error_message END AS error_message,
+    v.note
 FROM @extschema@._gkmeans_models() m, LATERAL @extschema@._gkmeans_versions(m.id) v
 WHERE v.version IS NOT NULL;
 
@@ -285,7 +289,7 @@ COMMENT ON COLUMN gkmeans.versions.deployed IS 'whether this version scores';
 COMMENT ON COLUMN gkmeans.versions.deployed_at IS 'when it was last deployed';
 COMMENT ON COLUMN gkmeans.versions.deployed_by IS 'role that deployed it';
 COMMENT ON COLUMN gkmeans.versions.started_at IS 'when the run started';
-COMMENT ON COLUMN gkmeans.versions.finished_at IS 'when the run finished';
+COMMENT ON COLUMN gkmeans.versions.finished_at IS 'when the run finished; NULL if its session ended before it did';
 COMMENT ON COLUMN gkmeans.versions.seconds IS 'duration of the run';
 COMMENT ON COLUMN gkmeans.versions.started_by IS 'role that started the run';
 COMMENT ON COLUMN gkmeans.versions.rows_read IS 'rows of the source';

@@ -66,7 +66,7 @@ has_running(Relation relation, int but)
 
 /*
  * Marks runs as failed that are recorded as running but are not: whoever has the lock of the model
- * is the only one.
+ * is the only one.  When they ended is not known.
  */
 void
 gk_mark_lost(Relation relation, int but)
@@ -79,8 +79,8 @@ gk_mark_lost(Relation relation, int but)
 		return;
 	gk_change_model(relation_id,
 					psprintf("UPDATE %s SET status = 'failed',"
-							 " finished_at = pg_catalog.clock_timestamp(),"
-							 " outcome = 'lost: its session ended before the run did'"
+							 " outcome = 'lost: its session ended before the run did',"
+							 " error_message = 'its session ended before the run did'"
 							 " WHERE " RUNNING, gk_quoted_model_name(relation_id)),
 					SPI_OK_UPDATE, 1, &type, &value);
 }

@@ -465,9 +465,12 @@ SELECT lives_ok($$SELECT gkmeans_refit('m', deploy => 'never'), gkmeans_drift('m
 UPDATE m SET definition = '7' WHERE deployed;
 SELECT lives_ok($$SELECT gkmeans_refit('m', deploy => 'never')$$, 'or a number');
 UPDATE m SET status = 'running' WHERE version = 901;
-SELECT is((SELECT status FROM gkmeans.versions WHERE model = 'gk_test.m' AND version = 901), 'lost', 'a run without a session is lost');
+SELECT is((SELECT row(status, seconds, error_message)::text FROM gkmeans.versions WHERE model = 'gk_test.m' AND version = 901), '(lost,,"its session ended before the run did")', 'a run without a session is lost');
 SELECT gkmeans_refit('m');
-SELECT is((SELECT row(status, outcome)::text FROM m WHERE version = 901), '(failed,"lost: its session ended before the run did")', 'the next refit marks it');
+SELECT is((SELECT row(status, outcome, seconds, error_message)::text FROM gkmeans.versions WHERE model = 'gk_test.m' AND version = 901), '(failed,"lost: its session ended before the run did",,"its session ended before the run did")', 'the next refit marks it');
+UPDATE m SET version = 1000, status = 'running', finished_at = NULL, error_message = NULL WHERE version = 901;
+SELECT is((SELECT row(last_status, last_error)::text FROM gkmeans.models WHERE model = 'gk_test.m'), '(lost,"its session ended before the run did")', 'the last run of a model');
+DELETE FROM m WHERE version = 1000;
 
 -- More clusters than are matched exactly, all of them on one side of where they were
 CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
