@@ -574,6 +574,21 @@ sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_refit('node_segments')});
 is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
 	sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('local_segments')}), 'a refit over nodes');
 
+# Rows on this server, which the transaction has used before
+sql(<<~"SQL");
+	SELECT citus_set_node_property('@{[ $node->host ]}', @{[ $node->port ]}, 'shouldhaveshards', true);
+	CREATE TABLE here (LIKE local);
+	SELECT create_distributed_table('here', 'id', colocate_with => 'none');
+	SELECT citus_set_node_property('@{[ $node->host ]}', @{[ $node->port ]}, 'shouldhaveshards', false);
+	INSERT INTO here SELECT * FROM local;
+	SQL
+my $fit_here = q{SELECT sum(size) FROM gkmeans_fit('here', '{x}', 3)};
+for my $before ('SELECT count(*) FROM here', 'SELECT count(*) FROM here WHERE id = 5', 'UPDATE here SET x = x WHERE id = 5')
+{
+	like(sql("BEGIN; $before; $fit_here; $fit_here; COMMIT"), qr/6000\n6000$/, "fits after $before");
+	like(sql("BEGIN; $fit_here; $before; $fit_here; COMMIT"), qr/^6000\n.*6000$/s, 'and around it');
+}
+
 # Predictions in queries over distributed tables
 my $exported = sql(q{SELECT gkmeans_export('segments')});
 my $with = qq{gkmeans_predict_with('$exported', x, y)};
