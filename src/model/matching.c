@@ -428,7 +428,127 @@ all_distances(const double *from, int rows, const double *to, int columns, int d
 	return costs;
 }
 
-/* Matches points by their squared distance. */
+/* What is cheapest for a row or column, and what the next of its costs is. */
+typedef struct Choice
+{
+	int32		cheapest;
+	double		cost;
+	double		next;
+} Choice;
+
+/* Takes note of one more cost. */
+static void
+note_cost(Choice *choice, int32 number, double cost)
+{
+	if (cost < choice->cost)
+	{
+		choice->next = choice->cost;
+		choice->cost = cost;
+		choice->cheapest = number;
+	}
+	else if (cost < choice->next)
+		choice->next = cost;
+}
+
+/* Allocates choices, of nothing yet. */
+static Choice *
+allocate_choices(int count)
+{
+	Choice	   *choices = gk_allocate(count, sizeof(Choice));
+
+	for (int i = 0; i < count; i++)
+		choices[i] = (Choice) {-1, HUGE_VAL, HUGE_VAL};
+	return choices;
+}
+
+/* True if all else is more than twice as far, by squared distances. */
+static bool
+is_clear(const Choice *choice)
+{
+	return choice->cost < choice->next / 4.0;
+}
+
+/* Matches what has hardly moved; match[row] := its column, or -1. */
+static void
+match_unmoved(const double *costs, int rows, int columns, int32 *match)
+{
+	Choice	   *of_rows = allocate_choices(rows);
+	Choice	   *of_columns = allocate_choices(columns);
+
+	for (int i = 0; i < rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < columns; j++)
+		{
+			double		cost = costs[(int64) i * columns + j];
+
+			note_cost(&of_rows[i], j, cost);
+			note_cost(&of_columns[j], i, cost);
+		}
+	}
+	for (int i = 0; i < rows; i++)
+	{
+		int32		j = of_rows[i].cheapest;
+
+		match[i] = j >= 0 && of_columns[j].cheapest == i && is_clear(&of_rows[i]) &&
+			is_clear(&of_columns[j]) ? j : -1;
+	}
+	pfree(of_rows);
+	pfree(of_columns);
+}
+
+/* Lists the numbers that are not taken; how many. */
+static int
+list_free(const bool *is_taken, int count, int32 *numbers)
+{
+	int			left = 0;
+
+	for (int i = 0; i < count; i++)
+		if (!is_taken[i])
+			numbers[left++] = i;
+	return left;
+}
+
+/* Matches rows and columns that are left, by the least total cost. */
+static void
+match_left(const double *costs, int rows, int columns, int32 *match)
+{
+	bool	   *is_matched = gk_allocate_zero(rows, sizeof(bool));
+	bool	   *is_taken = gk_allocate_zero(columns, sizeof(bool));
+	int32	   *numbers = gk_allocate((int64) 2 * rows + columns, sizeof(int32));
+	int32	   *column_numbers = numbers + rows;
+	int32	   *column_of = column_numbers + columns;
+	int			left;
+	int			free_columns;
+	double	   *costs_left;
+
+	for (int i = 0; i < rows; i++)
+		if (match[i] >= 0)
+			is_matched[i] = is_taken[match[i]] = true;
+	left = list_free(is_matched, rows, numbers);
+	free_columns = list_free(is_taken, columns, column_numbers);
+	if (left > 0 && free_columns > 0)
+	{
+		costs_left = gk_allocate((int64) left * free_columns, sizeof(double));
+		for (int i = 0; i < left; i++)
+			for (int j = 0; j < free_columns; j++)
+				costs_left[(int64) i * free_columns + j] =
+					costs[(int64) numbers[i] * columns + column_numbers[j]];
+		gk_match_exactly(costs_left, left, free_columns, column_of);
+		for (int i = 0; i < left; i++)
+			match[numbers[i]] = column_of[i] < 0 ? -1 : column_numbers[column_of[i]];
+		pfree(costs_left);
+	}
+	pfree(is_matched);
+	pfree(is_taken);
+	pfree(numbers);
+}
+
+/*
+ * Matches points by their squared distance.  The least sum of squares alone prefers many short
+ * moves to a long one: where a point is new at one end and one is gone at the other, each of those
+ * between would be matched with its neighbour.
+ */
 void
 gk_match_centroids(const double *from, int rows, const double *to, int columns, int dimension,
 				   int32 *match)
@@ -441,6 +561,7 @@ gk_match_centroids(const double *from, int rows, const double *to, int columns, 
 		return;
 	}
 	costs = all_distances(from, rows, to, columns, dimension);
-	gk_match_exactly(costs, rows, columns, match);
+	match_unmoved(costs, rows, columns, match);
+	match_left(costs, rows, columns, match);
 	pfree(costs);
 }

@@ -34,7 +34,8 @@ extern void gk_match_greedily(GkMatchPair *pairs, int64 count, int rows, int col
 
 /*
  * Matches points by their squared distance; `from` is rows × dimension, `to` columns × dimension.
- * Exactly up to GK_EXACT_MATCHING, else greedily.
+ * First those that are each other's nearest by far: all others are more than twice as far from
+ * either of them.  Then the rest, exactly up to GK_EXACT_MATCHING points, else all greedily.
  */
 extern void gk_match_centroids(const double *from, int rows, const double *to, int columns,
 							   int dimension, int32 *match);

@@ -472,6 +472,18 @@ UPDATE m SET version = 1000, status = 'running', finished_at = NULL, error_messa
 SELECT is((SELECT row(last_status, last_error)::text FROM gkmeans.models WHERE model = 'gk_test.m'), '(lost,"its session ended before the run did")', 'the last run of a model');
 DELETE FROM m WHERE version = 1000;
 
+-- A group appears at one end and two merge at the other: all others keep their numbers, however far those are
+CREATE TABLE towns AS SELECT i AS id, t * 100 + i % 3 * 0.1 AS x, 0 AS y FROM generate_series(0, 9) t, generate_series(t * 100 + 1, t * 100 + 100) i;
+INSERT INTO towns SELECT 2000 + i, far + i * 4 - 4, 0 FROM generate_series(1, 2) i, (VALUES (1e4)) f(far);
+CREATE TABLE planets AS SELECT id, CASE WHEN id > 2000 THEN 401 + (id - 2001) * 4 ELSE x END AS x, CASE WHEN id > 2000 THEN 1e9 ELSE 0 END AS y FROM towns;
+SELECT gkmeans_create_model(name || '_kinds', name, '{x,y}', 12) FROM unnest('{towns,planets}'::text[]) name;
+SELECT gkmeans_name_clusters(name || '_kinds', (SELECT array_agg(format('%s %s', round(centroid[1]), round(centroid[2])) ORDER BY cluster_id) FROM gkmeans_clusters(name || '_kinds'))) FROM unnest('{towns,planets}'::text[]) name;
+INSERT INTO towns SELECT 3000 + i, -7, 0 FROM generate_series(1, 400) i;
+INSERT INTO planets SELECT 3000 + i, 407, 0 FROM generate_series(1, 400) i;
+SELECT is(gkmeans_refit(name || '_kinds') IS NOT NULL, true, 'a refit of ' || name) FROM unnest('{towns,planets}'::text[]) name;
+SELECT is((SELECT count(*)::int FROM gkmeans_clusters(name || '_kinds') WHERE centroid[1] BETWEEN 0 AND 950 AND centroid[1] <> 407 AND centroid[2] = 0 AND name = format('%s %s', round(centroid[1]), 0)), 10, 'each of the others keeps its name: ' || name)
+FROM unnest('{towns,planets}'::text[]) name;
+
 -- More clusters than are matched exactly, all of them on one side of where they were
 CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
 SELECT count(*) FROM gkmeans_create_model('crowd_kinds', 'crowd', '{x}', 2100, quality => 'fast');
