@@ -139,6 +139,18 @@ gk_citus_shards(Oid relation_id)
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
+/* True if the transaction has used rows that Citus keeps on this server, without a connection. */
+bool
+gk_citus_has_used_shards(void)
+{
+	const char *query = "SELECT FROM pg_catalog.pg_locks"
+		" WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
+		" AND locktype OPERATOR(pg_catalog.=) 'relation'"
+		" AND pg_catalog.relation_is_a_known_shard(relation)";
+
+	return SPI_execute(query, false, 1) == SPI_OK_SELECT && SPI_processed > 0;
+}
+
 /* Looks for a table of Citus' list, in queries within queries as well. */
 static bool
 reads_listed_table(Node *node, void *list_id)
@@ -161,21 +173,6 @@ gk_is_citus_query(const Query *query)
 	Oid			list_id = list_of_tables();
 
 	return OidIsValid(list_id) && reads_listed_table((Node *) unconstify(Query *, query), &list_id);
-}
-
-/*
- * True if the transaction has used rows that Citus keeps on this server, without a connection: from
- * then on, Citus refuses the connections by which it explains what is here.
- */
-static bool
-has_used_shards(void)
-{
-	const char *query = "SELECT FROM pg_catalog.pg_locks"
-		" WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
-		" AND locktype OPERATOR(pg_catalog.=) 'relation'"
-		" AND pg_catalog.relation_is_a_known_shard(relation)";
-
-	return SPI_execute(query, false, 1) == SPI_OK_SELECT && SPI_processed > 0;
 }
 
 /* The plan of a query as JSON. */
@@ -208,7 +205,7 @@ static const char *const count_rows =
 double
 gk_citus_rows(const char *query)
 {
-	char	   *plan = has_used_shards() ? NULL : explain(query);
+	char	   *plan = gk_citus_has_used_shards() ? NULL : explain(query);
 	Oid			type = TEXTOID;
 	Datum		value;
 	double		rows = -1.0;

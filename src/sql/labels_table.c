@@ -843,6 +843,13 @@ analyze(const GkLabelsTable *table, int64 shards)
 	AtEOXact_GUC(false, nest_level);
 }
 
+/* True if Citus would refuse to analyze the table: it has written labels on this server. */
+static bool
+is_left_to_autovacuum(Oid relation_id)
+{
+	return gk_is_citus_table(relation_id) && gk_citus_has_used_shards();
+}
+
 /*
  * Renews what the planner knows of the table, where something was written and the caller may.
  * Those that append do not wait for one another.
@@ -855,7 +862,7 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 
 	if (written->inserted + written->updated + written->deleted > 0 &&
 		(kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE) &&
-		MAY_ANALYZE(relation_id) &&
+		MAY_ANALYZE(relation_id) && !is_left_to_autovacuum(relation_id) &&
 		ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
 		analyze(table, Max(gk_citus_shards(relation_id), 1));
 }

@@ -589,6 +589,29 @@ for my $before ('SELECT count(*) FROM here', 'SELECT count(*) FROM here WHERE id
 	like(sql("BEGIN; $fit_here; $before; $fit_here; COMMIT"), qr/^6000\n.*6000$/s, 'and around it');
 }
 
+# Labels of an ordinary table, which Citus writes on this server and on others
+sql(<<~"SQL");
+	CREATE TABLE everywhere (id int PRIMARY KEY, cluster_id int, distance float8);
+	SELECT create_reference_table('everywhere');
+	CREATE TABLE only_here (LIKE everywhere INCLUDING ALL);
+	SELECT citus_add_local_table_to_metadata('only_here');
+	SELECT citus_set_node_property('@{[ $node->host ]}', @{[ $node->port ]}, 'shouldhaveshards', true);
+	CREATE TABLE also_here (LIKE everywhere INCLUDING ALL);
+	SELECT create_distributed_table('also_here', 'id', colocate_with => 'here');
+	SELECT citus_set_node_property('@{[ $node->host ]}', @{[ $node->port ]}, 'shouldhaveshards', false);
+	SQL
+for my $labels (qw(everywhere only_here also_here))
+{
+	for my $mode (qw(append delete replace merge))
+	{
+		sql("DELETE FROM $labels");
+		is(sql("SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => '$labels', if_exists => '$mode')"), 6000, "labels in $labels, $mode");
+		is(sql("SELECT count(*) FROM $labels"), 6000, 'they are there');
+	}
+	is(sql("BEGIN; DELETE FROM $labels WHERE id = 5; SELECT sum(size) FROM gkmeans_fit('here', '{x}', 3, id_column => 'id', labels_table => '$labels', if_exists => 'merge'); COMMIT"), 6000, "rows of Citus after an own change of $labels");
+}
+is(sql(q{SELECT count(*) FROM everywhere JOIN gkmeans_fit_predict(NULL::int, 'everywhere', '{distance}', 3, id_column => 'id') USING (id)}), 6000, 'a source that the statement reads as well');
+
 # Predictions in queries over distributed tables
 my $exported = sql(q{SELECT gkmeans_export('segments')});
 my $with = qq{gkmeans_predict_with('$exported', x, y)};
