@@ -54,6 +54,18 @@ find_other_case(const GkSource *source, const char *name)
 	return 0;
 }
 
+/* A hint for a list of names where one is wanted, or an array. */
+static const char *
+several_hint(const char *argument)
+{
+	if (argument == NULL || strcmp(argument, "features") == 0)
+		return "Several names are an array: '{age,income}' or ARRAY['age', 'income'].";
+	if (strcmp(argument, "id_column") == 0)
+		return "The argument is one name. For a key of several columns, make one of them in a "
+			"query as the source: SELECT ARRAY[tenant, customer] AS id, ... FROM ...";
+	return "The argument is one name. Make one column of several in a query as the source.";
+}
+
 /* A hint for a column that does not exist. */
 static const char *
 missing_hint(const GkSource *source, const char *name, const char *argument)
@@ -71,7 +83,7 @@ missing_hint(const GkSource *source, const char *name, const char *argument)
 		return psprintf("Expressions belong in a query as the source: SELECT %s AS name FROM ...",
 						name);
 	if (strchr(name, ',') != NULL)
-		return "Several names are an array: '{age,income}' or ARRAY['age', 'income'].";
+		return several_hint(argument);
 	if (other > 0)
 		return psprintf("Perhaps you meant \"%s\": upper and lower case differ here.",
 						gk_column_name(source, other));
