@@ -72,6 +72,9 @@ typedef struct GkFeedQuery
 	CommandId	command;		/* and by this transaction */
 } GkFeedQuery;
 
+/* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
+#define LEAST_CAST "2.4703282292062328e-324"
+
 /* The name of the aggregate. */
 #define FEED_NAME "_gkmeans_feed"
 
@@ -190,8 +193,9 @@ append_double(StringInfo query, const char *name, const GkColumn *described)
 {
 	if (described->element == GK_NUMERIC)
 		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
-						 " THEN 'infinity' WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) 1e-300"
-						 " THEN 0 ELSE CAST(%s AS pg_catalog.float8) END", name, name, name);
+						 " THEN 'infinity' WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) "
+						 LEAST_CAST " THEN 0 ELSE CAST(%s AS pg_catalog.float8) END",
+						 name, name, name);
 	else if (described->element == GK_BOOL)
 		appendStringInfo(query, "CAST(CAST(%s AS pg_catalog.int4) AS pg_catalog.float8)", name);
 	else

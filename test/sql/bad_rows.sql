@@ -35,6 +35,9 @@ UPDATE many_numerics SET c91 = CASE i WHEN 3 THEN -1e1000 WHEN 4 THEN 'NaN' END 
 SELECT is(sum(size)::int, 6, 'so it is in one of many columns') FROM gkmeans_fit('SELECT * FROM many_numerics', NULL, 1);
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit('SELECT * FROM many_numerics WHERE i <= 2 OR i = %s', NULL, 1, nulls => 'error')$$, i), code,
 	format('in one of many columns, nulls => error: row %s', i)) FROM (VALUES (3, '22023'), (4, '22023'), (5, '22004')) bad(i, code);
+-- Down to the least double: only what is nearer to 0 is 0.
+SELECT is(float8send((SELECT centroid[91] FROM gkmeans_fit(format('SELECT c1, %s, %s AS c91 FROM many_numerics LIMIT 1', (SELECT string_agg('c' || j, ', ') FROM generate_series(2, 90) j), n), NULL, 1))), float8send(f), n || ' in one of many columns is ' || f)
+FROM (VALUES (9.9e-301, 9.9e-301::float8), (-1e-310, -1e-310), (5e-324, 5e-324), (2.4703282292062328e-324, 5e-324), (2.47e-324, 0), (1e-400, 0)) v(n, f);
 SELECT results_eq($$SELECT centroid FROM gkmeans_fit('SELECT unnest(''{-0,0,-0}''::float8[]) AS x', '{x}', 1)$$, $$VALUES ('{0}'::float8[])$$, '-0 is 0');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{1e-45,1e-40,-1e-42,0}''::real[]) AS x', '{x}', 2)$$, 'denormal numbers');
 SELECT lives_ok($$SELECT * FROM gkmeans_fit('SELECT unnest(''{3e38,-3e38,1}''::real[]) AS x', '{x}', 2)$$, 'the greatest real numbers');
