@@ -244,7 +244,7 @@ pack_points(const GkFit *fit, int dimension)
 
 /* Measures a fit. */
 void
-gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, bool with_deviations,
+gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, bool with_deviations,
 			   GkQuality *quality)
 {
 	const GkFitSpec *spec = &call->arguments.fit;
@@ -257,7 +257,6 @@ gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed, boo
 	clustering.weighted = spec->weighted;
 	clustering.packed = pack_points(fit, spec->dimension);
 	clustering.sample = sample;
-	clustering.seed = seed;
 	clustering.with_deviations = with_deviations;
 	gk_measure(&clustering, quality);
 }
@@ -296,7 +295,7 @@ gk_draft_figures(GkDraft *draft, GkCall *call)
 
 	gk_progress_phase(GK_PHASE_MEASURING);
 	INSTR_TIME_SET_CURRENT(begin);
-	gk_measure_fit(call, &call->fit, 0, 0,
+	gk_measure_fit(call, &call->fit, 0,
 				   call->fit.k * call->arguments.fit.dimension <= GK_MAX_DEVIATIONS, &quality);
 	before = MemoryContextSwitchTo(call->caller);
 	draft_figure(draft, GK_MODEL_SILHOUETTE, quality.silhouette);

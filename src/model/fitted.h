@@ -34,11 +34,11 @@ extern void gk_find_feature_statistics(const GkFitSpec *spec, const GkPrepared *
 extern void gk_draft_version(GkDraft *draft, GkCall *call);
 
 /*
- * Measures a fit on the rows of its call, as gkmeans_evaluate() does a model; the labels in the
- * engine are other ones then, without d².
+ * Measures a fit on the rows of its call, as gkmeans_evaluate() does a model if no seed is given;
+ * the labels in the engine are other ones then, without d².
  */
-extern void gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, int64 seed,
-						   bool with_deviations, GkQuality *quality);
+extern void gk_measure_fit(const GkCall *call, const GkFit *fit, int sample, bool with_deviations,
+						   GkQuality *quality);
 
 /*
  * Does so with the defaults of gkmeans_evaluate(), and adds the figures to the row, and the

@@ -175,7 +175,7 @@ try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
 									ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(scratch);
-	gk_measure_fit(call, fit, spec->sample, call->arguments.fit.seed, false, &quality);
+	gk_measure_fit(call, fit, spec->sample, false, &quality);
 	derive_figures(candidate, &quality, call->arguments.fit.dimension, reference);
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(scratch);

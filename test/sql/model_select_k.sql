@@ -113,6 +113,14 @@ SELECT is(definition -> 'k_candidates', '[2, 3, 4, 5]', 'the definition has the 
 SELECT is(row(definition ->> 'criterion', definition ->> 'k')::text, '(calinski_harabasz,)', 'and the criterion') FROM chosen1;
 SELECT is(row(definition ? 'criterion', k_selection IS NULL)::text, '(f,t)', 'neither without candidates') FROM i3;
 SELECT is(after_fit('gkmeans_create_model(''last'', ''iris'', ''{v}'', n_init => 4, k_candidates => ''{3,4,5}'', criterion => ''calinski_harabasz'')', 'row(k, k_effective)'), '(3,3)', 'the last fit is the chosen one');
+-- The silhouette is that of the same sample for a candidate and for a version, whatever seed the fit had
+CREATE TABLE blurred AS SELECT i AS id, noise(i, 1) AS x, noise(i, 2) AS y FROM generate_series(1, 10500) i;
+SELECT count(*) FROM gkmeans_create_model('seeded', 'blurred', '{x,y}', seed => 5, quality => 'fast', k_candidates => '{3}');
+SELECT is((SELECT array_agg(e.silhouette) FROM gkmeans_evaluate('seeded') e), ARRAY[silhouette], 'a version has the silhouette of gkmeans_evaluate') FROM seeded;
+SELECT is((k_selection -> 0 ->> 'silhouette')::float8, silhouette, 'so has its candidate') FROM seeded;
+SELECT is((SELECT silhouette FROM gkmeans_select_k('blurred', '{x,y}', '{3}', n_init => 1, seed => 5, quality => 'fast')), silhouette, 'and that of gkmeans_select_k') FROM seeded;
+SELECT is((SELECT s.silhouette FROM gkmeans_select_k('blurred', '{x,y}', '{3}', n_init => 1, seed => 5, quality => 'fast', sample => 500) s), (SELECT e.silhouette FROM gkmeans_evaluate('seeded', sample => 500) e), 'of another sample, too');
+
 SELECT count(*) FROM gkmeans_create_model('by_gap', 'uniform', '{x,y}', k_candidates => '{1,2,3}', criterion => 'gap');
 SELECT is(row(k, k_selection -> 0 -> 'gap' IS NOT NULL)::text, '(1,t)', 'no clusters, by gap') FROM by_gap;
 SELECT fails_with($$SELECT gkmeans_create_model('no', 'iris', '{v}', 3, k_candidates => '{2,3}')$$, '22023', 'k beside k_candidates');
