@@ -3,7 +3,8 @@
 
 pages.py PAGE ...: what a block prints must be what the page shows right below it, indented by four
 spaces.  A block without such lines must only succeed.  A page has one session, and one namespace of
-Python.  PSQL names psql, and the environment an empty database.  Run from the top of the sources.
+Python.  Its first DROP statements must drop every table and view that it leaves.  PSQL names psql,
+and the environment an empty database.  Run from the top of the sources.
 """
 import contextlib
 import io
@@ -15,7 +16,19 @@ import tempfile
 import traceback
 
 BLOCK = re.compile(r"^```(python|sql)\n([\s\S]*?)^```\n(?:\n((?: {4}.*\n|\n(?= {4}))+))?", re.MULTILINE)
+DROPS = re.compile(r"(?:^(?: {4})?DROP [^;]*;\n)+|\Z", re.MULTILINE)
 END = "end of the block"
+REFUSE_REST = """
+DO $$
+DECLARE
+    rest text := string_agg(oid::regclass::text, ', ') FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v', 'm')
+        AND oid NOT IN (SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'e');
+BEGIN
+    IF rest IS NOT NULL THEN
+        RAISE 'the page leaves %', rest;
+    END IF;
+END $$;"""
 
 
 class PsqlError(Exception):
@@ -61,7 +74,7 @@ def lines_of(text):
 
 
 def outputs(text):
-    """The blocks of a page, with what each printed, or the error that it ended with."""
+    """The blocks of a page and its DROPs, with what each printed, or the error that it ended with."""
     psql, names = Psql(), {}
     for block in BLOCK.finditer(text):
         language, code, _ = block.groups()
@@ -71,6 +84,12 @@ def outputs(text):
             yield block, "", str(error)
         except Exception:
             yield block, "", traceback.format_exc()
+    drops, error = DROPS.search(text), None
+    try:
+        psql.run(drops.group() + REFUSE_REST)
+    except PsqlError as refused:
+        error = str(refused)
+    yield drops, "", error
     psql.process.kill()
     psql.process.wait()
 
@@ -80,12 +99,12 @@ def main():
     for page in sys.argv[1:]:
         with open(page, encoding="utf-8") as file:
             texts[page] = file.read()
-    print(f"1..{sum(len(BLOCK.findall(text)) for text in texts.values())}")
+    print(f"1..{sum(len(BLOCK.findall(text)) + 1 for text in texts.values())}")
     number = 0
     for page, text in texts.items():
         for block, printed, error in outputs(text):
             number += 1
-            shown = block.group(3)
+            shown = block.group(3) if block.re is BLOCK else None
             right = error is None and (shown is None or lines_of(shown) == lines_of(printed))
             line = text.count("\n", 0, block.start()) + 1
             print(f"{'ok' if right else 'not ok'} {number} - {page}, line {line}", flush=True)
