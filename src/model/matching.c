@@ -428,7 +428,7 @@ all_distances(const double *from, int rows, const double *to, int columns, int d
 	return costs;
 }
 
-/* What is cheapest for a row or column, and what the next of its costs is. */
+/* What is cheapest for a row or column, its cost, and the next of its costs. */
 typedef struct Choice
 {
 	int32		cheapest;
@@ -468,24 +468,41 @@ is_clear(const Choice *choice)
 	return choice->cost < choice->next / 4.0;
 }
 
-/* Matches what has hardly moved; match[row] := its column, or -1. */
+/* Finds what is cheapest for each row and column, by the squared distances of points. */
 static void
-match_unmoved(const double *costs, int rows, int columns, int32 *match)
+choose(const double *from, int rows, const double *to, int columns, int dimension,
+	   Choice *of_rows, Choice *of_columns)
+{
+	int64		places = GK_GROUPS((int64) columns) * GK_GROUP;
+	double	   *packed = gk_allocate(places * dimension, sizeof(double));
+	double	   *distances = gk_allocate(places, sizeof(double));
+
+	for (int j = 0; j < columns; j++)
+		gk_pack_centroid(packed, dimension, j, to + (int64) j * dimension);
+	gk_pack_rest(packed, dimension, columns);
+	for (int i = 0; i < rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		gk_distances2(packed, from + (int64) i * dimension, dimension, columns, distances);
+		for (int j = 0; j < columns; j++)
+		{
+			note_cost(&of_rows[i], j, distances[j]);
+			note_cost(&of_columns[j], i, distances[j]);
+		}
+	}
+	pfree(packed);
+	pfree(distances);
+}
+
+/* Matches points that have hardly moved. */
+void
+gk_match_unmoved(const double *from, int rows, const double *to, int columns, int dimension,
+				 int32 *match)
 {
 	Choice	   *of_rows = allocate_choices(rows);
 	Choice	   *of_columns = allocate_choices(columns);
 
-	for (int i = 0; i < rows; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		for (int j = 0; j < columns; j++)
-		{
-			double		cost = costs[(int64) i * columns + j];
-
-			note_cost(&of_rows[i], j, cost);
-			note_cost(&of_columns[j], i, cost);
-		}
-	}
+	choose(from, rows, to, columns, dimension, of_rows, of_columns);
 	for (int i = 0; i < rows; i++)
 	{
 		int32		j = of_rows[i].cheapest;
@@ -497,51 +514,57 @@ match_unmoved(const double *costs, int rows, int columns, int32 *match)
 	pfree(of_columns);
 }
 
-/* Lists the numbers that are not taken; how many. */
+/* Copies the points that are not taken, and which they are; how many. */
 static int
-list_free(const bool *is_taken, int count, int32 *numbers)
+copy_free(const double *points, int count, int dimension, const bool *is_taken, double *copy,
+		  int32 *numbers)
 {
 	int			left = 0;
 
 	for (int i = 0; i < count; i++)
 		if (!is_taken[i])
+		{
+			memcpy(copy + (int64) left * dimension, points + (int64) i * dimension,
+				   dimension * sizeof(double));
 			numbers[left++] = i;
+		}
 	return left;
 }
 
-/* Matches rows and columns that are left, by the least total cost. */
+/* Matches points that are left, by the least sum of squared distances. */
 static void
-match_left(const double *costs, int rows, int columns, int32 *match)
+match_left(const double *from, int rows, const double *to, int columns, int dimension,
+		   int32 *match)
 {
 	bool	   *is_matched = gk_allocate_zero(rows, sizeof(bool));
 	bool	   *is_taken = gk_allocate_zero(columns, sizeof(bool));
-	int32	   *numbers = gk_allocate((int64) 2 * rows + columns, sizeof(int32));
+	double	   *points = gk_allocate(((int64) rows + columns) * dimension, sizeof(double));
+	double	   *column_points = points + (int64) rows * dimension;
+	int32	   *numbers = gk_allocate((int64) rows + columns, sizeof(int32));
 	int32	   *column_numbers = numbers + rows;
-	int32	   *column_of = column_numbers + columns;
+	int32	   *column_of = gk_allocate(rows, sizeof(int32));
 	int			left;
 	int			free_columns;
-	double	   *costs_left;
 
 	for (int i = 0; i < rows; i++)
 		if (match[i] >= 0)
 			is_matched[i] = is_taken[match[i]] = true;
-	left = list_free(is_matched, rows, numbers);
-	free_columns = list_free(is_taken, columns, column_numbers);
+	left = copy_free(from, rows, dimension, is_matched, points, numbers);
+	free_columns = copy_free(to, columns, dimension, is_taken, column_points, column_numbers);
 	if (left > 0 && free_columns > 0)
 	{
-		costs_left = gk_allocate((int64) left * free_columns, sizeof(double));
-		for (int i = 0; i < left; i++)
-			for (int j = 0; j < free_columns; j++)
-				costs_left[(int64) i * free_columns + j] =
-					costs[(int64) numbers[i] * columns + column_numbers[j]];
-		gk_match_exactly(costs_left, left, free_columns, column_of);
+		double	   *costs = all_distances(points, left, column_points, free_columns, dimension);
+
+		gk_match_exactly(costs, left, free_columns, column_of);
 		for (int i = 0; i < left; i++)
 			match[numbers[i]] = column_of[i] < 0 ? -1 : column_numbers[column_of[i]];
-		pfree(costs_left);
+		pfree(costs);
 	}
 	pfree(is_matched);
 	pfree(is_taken);
+	pfree(points);
 	pfree(numbers);
+	pfree(column_of);
 }
 
 /*
@@ -553,15 +576,11 @@ void
 gk_match_centroids(const double *from, int rows, const double *to, int columns, int dimension,
 				   int32 *match)
 {
-	double	   *costs;
-
 	if (rows > GK_EXACT_MATCHING || columns > GK_EXACT_MATCHING)
 	{
 		match_many(from, rows, to, columns, dimension, match);
 		return;
 	}
-	costs = all_distances(from, rows, to, columns, dimension);
-	match_unmoved(costs, rows, columns, match);
-	match_left(costs, rows, columns, match);
-	pfree(costs);
+	gk_match_unmoved(from, rows, to, columns, dimension, match);
+	match_left(from, rows, to, columns, dimension, match);
 }

@@ -33,9 +33,16 @@ extern void gk_match_greedily(GkMatchPair *pairs, int64 count, int rows, int col
 							  int32 *match);
 
 /*
- * Matches points by their squared distance; `from` is rows × dimension, `to` columns × dimension.
- * First those that are each other's nearest by far: all others are more than twice as far from
- * either of them.  Then the rest, exactly up to GK_EXACT_MATCHING points, else all greedily.
+ * Matches points that are each other's nearest by far: all others are more than twice as far from
+ * either of them.  `from` is rows × dimension, `to` columns × dimension; match[row] := its column,
+ * or -1.
+ */
+extern void gk_match_unmoved(const double *from, int rows, const double *to, int columns,
+							 int dimension, int32 *match);
+
+/*
+ * Matches such points first, and then the rest by their squared distance: exactly up to
+ * GK_EXACT_MATCHING points on either side.  With more, all are matched greedily.
  */
 extern void gk_match_centroids(const double *from, int rows, const double *to, int columns,
 							   int dimension, int32 *match);

@@ -27,9 +27,9 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
 extern int64 gk_citus_shards(Oid relation_id);
 
 /*
- * True if the transaction has used rows that Citus keeps on this server, without a connection.  From
- * then on, Citus refuses what needs one there, as ANALYZE and the tasks of EXPLAIN do.  SPI must be
- * connected, and Citus there.
+ * True if the transaction has used rows that Citus keeps on this server without a connection.  From
+ * then on, Citus refuses what needs one, as ANALYZE and the tasks of EXPLAIN do.  SPI must be
+ * connected, and Citus be there.
  */
 extern bool gk_citus_has_used_shards(void);
 

@@ -505,13 +505,24 @@ keep_labels(Refit *refit)
 	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
 }
 
+/* Marks a place as continued by a cluster, if it had rows and no other continues it. */
+static bool
+take_place(bool *is_left, int32 place)
+{
+	bool		is_free = is_left[place];
+
+	is_left[place] = false;
+	return is_free;
+}
+
 /*
- * Finds the places that the clusters continue after a fit from the deployed centroids: their own.
- * But one that was moved to other rows only continues the cluster to which its centroid belongs, if
- * no other does.
+ * Finds the places that the clusters continue after a fit from the deployed centroids: that of a
+ * centroid which is almost the same, or else their own.  One that was moved to other rows only
+ * continues the cluster to which its centroid belongs, if no other does.
  */
 static void
-find_kept(const Refit *refit, const int32 *places, const double *points, int32 *continued)
+find_kept(const Refit *refit, const int32 *places, int count, const double *points,
+		  int32 *continued)
 {
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
@@ -519,23 +530,25 @@ find_kept(const Refit *refit, const int32 *places, const double *points, int32 *
 	int32		nearest;
 
 	memcpy(is_left, refit->has_rows, model->k * sizeof(bool));
+	gk_match_unmoved(fit->model.points, fit->k, points, count, model->dimension, continued);
 	for (int64 c = 0; c < fit->k; c++)
-	{
-		int			place = fit->clusters[c].id;
-
-		continued[c] = refit->has_rows[place] && !fit->is_moved[place] ? place : -1;
 		if (continued[c] >= 0)
-			is_left[place] = false;
-	}
+		{
+			continued[c] = places[continued[c]];
+			is_left[continued[c]] = false;
+		}
+	for (int64 c = 0; c < fit->k; c++)
+		if (continued[c] < 0 && !fit->is_moved[fit->clusters[c].id] &&
+			take_place(is_left, fit->clusters[c].id))
+			continued[c] = fit->clusters[c].id;
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		if (continued[c] >= 0)
 			continue;
 		gk_match_centroids(fit->model.points + c * model->dimension, 1, points, model->k,
 						   model->dimension, &nearest);
-		if (is_left[places[nearest]])
+		if (take_place(is_left, places[nearest]))
 			continued[c] = places[nearest];
-		is_left[places[nearest]] = false;
 	}
 	pfree(is_left);
 }
@@ -551,7 +564,7 @@ find_continued(const Refit *refit, int32 *continued)
 	int			count = list_places(refit, places, points);
 
 	if (fit->best_start == GK_EARLIER_START)
-		find_kept(refit, places, points, continued);
+		find_kept(refit, places, count, points, continued);
 	else
 	{
 		gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);

@@ -484,6 +484,14 @@ SELECT is(gkmeans_refit(name || '_kinds') IS NOT NULL, true, 'a refit of ' || na
 SELECT is((SELECT count(*)::int FROM gkmeans_clusters(name || '_kinds') WHERE centroid[1] BETWEEN 0 AND 950 AND centroid[1] <> 407 AND centroid[2] = 0 AND name = format('%s %s', round(centroid[1]), 0)), 10, 'each of the others keeps its name: ' || name)
 FROM unnest('{towns,planets}'::text[]) name;
 
+-- An outlier pulls away the centroid of a cluster, whose rows go to another one
+CREATE TABLE spend AS SELECT i AS id, (CASE WHEN i <= 5 THEN 0 WHEN i <= 10 THEN 9 ELSE 20 END + (i % 5 - 2) * 0.1)::float8 AS x FROM generate_series(1, 1010) i;
+SELECT gkmeans_create_model('spend_kinds', 'spend', '{x}', 3, id_column => 'id', n_init => 4);
+SELECT gkmeans_name_clusters('spend_kinds', (SELECT array_agg(round(centroid[1])::text ORDER BY cluster_id) FROM gkmeans_clusters('spend_kinds')));
+INSERT INTO spend VALUES (2000, 1000000);
+SELECT is(row(version, moved)::text, '(2,6)', 'no other rows move') FROM gkmeans_refit('spend_kinds', starts => 0);
+SELECT is((SELECT row(cluster_id, name)::text FROM gkmeans_clusters('spend_kinds', 1) WHERE size = 1000), (SELECT row(cluster_id, name)::text FROM gkmeans_clusters('spend_kinds') WHERE size = 1000), 'and their cluster keeps number and name');
+
 -- More clusters than are matched exactly, all of them on one side of where they were
 CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
 SELECT count(*) FROM gkmeans_create_model('crowd_kinds', 'crowd', '{x}', 2100, quality => 'fast');
