@@ -77,9 +77,7 @@ gk_cluster_share_labels(GkServerCluster *cluster, const int32 *clusters, int64 c
 void
 gk_cluster_finish(GkServerCluster *cluster)
 {
-	for (int i = 0; i < cluster->count; i++)
-		gk_ask(cluster->connections, cluster->parts[i].connection, "COMMIT");
-	gk_await(cluster->connections);
+	gk_next_transactions(cluster->connections);
 }
 
 /* The statement that brings the next labels of the rest. */
@@ -95,8 +93,18 @@ begin_rest(GkServerCluster *cluster)
 {
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
-			   psprintf("BEGIN READ ONLY; DECLARE gk_rest NO SCROLL CURSOR FOR"
+			   psprintf("DECLARE gk_rest NO SCROLL CURSOR FOR"
 						" SELECT * FROM gkmeans.gkmeans_node_rest(); %s", fetch_statement()));
+	gk_await(cluster->connections);
+}
+
+/* Has the nodes drop their labels. */
+static void
+drop_labels(GkServerCluster *cluster)
+{
+	for (int i = 0; i < cluster->count; i++)
+		gk_ask(cluster->connections, cluster->parts[i].connection,
+			   "SELECT gkmeans.gkmeans_node_close()");
 	gk_await(cluster->connections);
 }
 
@@ -224,7 +232,7 @@ gk_cluster_take_rest(GkServerCluster *cluster, Oid id_type, int64 selected, GkTa
 		take_part(&taker, &cluster->parts[i]);
 		read += cluster->parts[i].rows.read;
 	}
-	gk_cluster_finish(cluster);
+	drop_labels(cluster);
 	gk_end_id_texts(nest_level);
 	if (selected + taker.rest != read)
 		ereport(ERROR,

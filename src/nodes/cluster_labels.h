@@ -13,7 +13,7 @@
 extern void gk_cluster_share_labels(GkServerCluster *cluster, const int32 *clusters, int64 count,
 									bool by_cosine);
 
-/* Ends the transactions of the nodes, and all of their work but such labels. */
+/* Ends the transactions of the nodes, and all of their work but such labels; others begin. */
 extern void gk_cluster_finish(GkServerCluster *cluster);
 
 /*
@@ -25,8 +25,9 @@ extern char *gk_shared_labels(const GkServerCluster *cluster, const char *source
 
 /*
  * Takes the labels of which nobody has made use, after so many rows were selected: those of rows
- * that the source has not returned again as it did.  40001 if it returned rows more than once.  The
- * values are id, cluster and distance, and are valid until `take` returns.
+ * that the source has not returned again as it did.  Then the nodes drop all labels.  40001 if it
+ * returned rows more than once.  The values are id, cluster and distance, and are valid until
+ * `take` returns.
  */
 typedef void (*GkTakeLabel) (void *context, const Datum *values, const bool *nulls);
 extern void gk_cluster_take_rest(GkServerCluster *cluster, Oid id_type, int64 selected,

@@ -59,7 +59,6 @@ static const char *const text_settings[] = {
 static const char *const fixed_settings[][2] = {
 	{"statement_timeout", "0"},
 	{"idle_in_transaction_session_timeout", "0"},
-	{"idle_session_timeout", "0"},
 	{"transaction_timeout", "0"},
 	{"client_connection_check_interval", "100ms"},
 	{"tcp_keepalives_idle", "30"},
@@ -387,28 +386,35 @@ append_copies(StringInfo text, const char *const *names, int count)
 }
 
 /*
- * The statements that begin a session.  Settings that a node does not know are left out: they are
- * those of other versions.
+ * Appends the statements that begin a transaction; they lock no table.  Settings that a node does
+ * not know are left out: they are those of other versions.
  */
+static void
+append_begin(StringInfo text, const char *isolation, const GkNodeSource *node)
+{
+	appendStringInfo(text, "BEGIN ISOLATION LEVEL %s READ ONLY; "
+					 "SELECT pg_catalog.set_config(v.name, v.value, true) FROM (VALUES ",
+					 isolation);
+	append_setting(text, "search_path", node->search_path != NULL ? node->search_path
+				   : GetConfigOption("search_path", false, false));
+	append_copies(text, copied_settings, lengthof(copied_settings));
+	if (node->search_path == NULL)
+		append_copies(text, text_settings, lengthof(text_settings));
+	for (int i = 0; i < (int) lengthof(fixed_settings); i++)
+		append_setting(text, fixed_settings[i][0], fixed_settings[i][1]);
+	appendStringInfoString(text, ") AS v (name, value)"
+						   " WHERE pg_catalog.current_setting(v.name, true) IS NOT NULL; ");
+}
+
+/* The statements that begin a session. */
 static const char *
 beginning(const GkNodeSource *node)
 {
 	StringInfoData text;
 
 	initStringInfo(&text);
-	appendStringInfoString(&text, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-						   "SELECT pg_catalog.set_config(s.name, v.value, false)"
-						   " FROM pg_catalog.pg_settings AS s, (VALUES ");
-	append_setting(&text, "search_path", node->search_path != NULL ? node->search_path
-				   : GetConfigOption("search_path", false, false));
-	append_copies(&text, copied_settings, lengthof(copied_settings));
-	if (node->search_path == NULL)
-		append_copies(&text, text_settings, lengthof(text_settings));
-	for (int i = 0; i < (int) lengthof(fixed_settings); i++)
-		append_setting(&text, fixed_settings[i][0], fixed_settings[i][1]);
-	appendStringInfoString(&text, ") AS v (name, value)"
-						   " WHERE pg_catalog.lower(s.name) OPERATOR(pg_catalog.=)"
-						   " pg_catalog.lower(v.name); "
+	append_begin(&text, "REPEATABLE READ", node);
+	appendStringInfoString(&text,
 						   "SELECT e.extversion, COALESCE(o.rolsuper"
 						   " OR o.oid OPERATOR(pg_catalog.=) e.extowner"
 						   " OR o.rolname OPERATOR(pg_catalog.=) CURRENT_USER, false),"
@@ -522,6 +528,25 @@ check_differences(const GkConnections *connections)
 						 errdetail("Both would read the same rows."),
 						 errhint("Name one of them in gkmeans.nodes.")));
 		}
+}
+
+/*
+ * Ends the transactions on the nodes, and begins others: in one query, after which a pooler finds a
+ * session in a transaction, as before.
+ */
+void
+gk_next_transactions(GkConnections *connections)
+{
+	for (int i = 0; i < connections->count; i++)
+	{
+		StringInfoData text;
+
+		initStringInfo(&text);
+		appendStringInfoString(&text, "COMMIT; ");
+		append_begin(&text, "READ COMMITTED", connections->all[i].node);
+		gk_ask(connections, &connections->all[i], text.data);
+	}
+	gk_await(connections);
 }
 
 /* Connects to all nodes, and begins a transaction on each. */

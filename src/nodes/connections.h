@@ -1,8 +1,10 @@
 /*
  * The connections of a fit to its nodes: one session and one transaction on each of them.
  *
- * They belong to the job and end with it, however that ends; the nodes then roll back.  Nothing is
- * retried: an error of a node is an error of the fit, which names the node.
+ * They belong to the job and end with it, however that ends; the nodes then roll back.  A session
+ * is in a transaction all the time, and has no settings beyond it: so a pooler in between gives it
+ * to nobody else meanwhile, and ends it with the connection.  Nothing is retried: an error of a
+ * node is an error of the fit, which names the node.
  */
 #ifndef GK_CONNECTIONS_H
 #define GK_CONNECTIONS_H
@@ -35,6 +37,12 @@ typedef struct GkConnections
  * this session that a source depends on.  Each has the extension in the version of this server.
  */
 extern GkConnections *gk_connect(GkJob *job, const GkNodeSources *nodes);
+
+/*
+ * Ends the transactions on the nodes, and all of their locks and snapshots, and begins others with
+ * the same settings.
+ */
+extern void gk_next_transactions(GkConnections *connections);
 
 /* Sends the text of statements; their results will be in text. */
 extern void gk_ask(GkConnections *connections, GkConnection *one, const char *text);

@@ -412,6 +412,7 @@ ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM gkmeans.prog
 is(sql('SELECT engine, nodes, rows_done FROM gkmeans.progress'), 'cluster|2|5940', 'its progress shows the nodes');
 sql(q{DELETE FROM moving WHERE id % 7 = 0; UPDATE moving SET x = -100, y = 500 WHERE id % 7 = 1; INSERT INTO moving SELECT id + 100000, region, x, y, weight, v FROM local WHERE id % 7 = 2});
 is($nodes[1]->safe_psql('postgres', q{SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE application_name = 'gkmeans' AND l.locktype = 'relation'}), 0, 'its nodes hold no locks then');
+is($nodes[1]->safe_psql('postgres', q{SELECT state, backend_xmin, count(*) FROM pg_stat_activity WHERE application_name = 'gkmeans' GROUP BY 1, 2}), 'idle in transaction||1', 'nor snapshots, but are in a transaction: a pooler keeps to them');
 $locker->query_safe('COMMIT');
 is($fitting->query('SELECT 1'), "3\n1", 'it succeeds');
 is(sql(sprintf $digest, 'labels'), $expected, 'with the labels of the rows that it has read');
