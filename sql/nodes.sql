@@ -75,13 +75,17 @@ COST 1000000;
 COMMENT ON FUNCTION gkmeans.gkmeans_node_publish(uuid, integer[], boolean)
 IS 'internal: leaves the labels of this node for the sessions that write them';
 
-CREATE FUNCTION gkmeans.gkmeans_node_rest(OUT id text, OUT cluster_id integer, OUT distance double precision)
+CREATE FUNCTION gkmeans.gkmeans_node_rest(
+    key uuid,
+    OUT id text,
+    OUT cluster_id integer,
+    OUT distance double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'gkmeans_node_rest'
-LANGUAGE C VOLATILE PARALLEL UNSAFE
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
 COST 1000 ROWS 1000;
 
-COMMENT ON FUNCTION gkmeans.gkmeans_node_rest()
+COMMENT ON FUNCTION gkmeans.gkmeans_node_rest(uuid)
 IS 'internal: the labels of this node that no session has taken';
 
 CREATE FUNCTION gkmeans.gkmeans_node_put(piece bytea) RETURNS void

@@ -73,7 +73,7 @@ gk_cluster_share_labels(GkServerCluster *cluster, const int32 *clusters, int64 c
 	cluster->handles = handles;
 }
 
-/* Ends the transactions of the nodes. */
+/* Ends the transactions of the nodes, whose labels last as long as the next ones. */
 void
 gk_cluster_finish(GkServerCluster *cluster)
 {
@@ -94,7 +94,8 @@ begin_rest(GkServerCluster *cluster)
 	for (int i = 0; i < cluster->count; i++)
 		gk_ask(cluster->connections, cluster->parts[i].connection,
 			   psprintf("DECLARE gk_rest NO SCROLL CURSOR FOR"
-						" SELECT * FROM gkmeans.gkmeans_node_rest(); %s", fetch_statement()));
+						" SELECT * FROM gkmeans.gkmeans_node_rest('%s'::pg_catalog.uuid); %s",
+						key_text(&cluster->key), fetch_statement()));
 	gk_await(cluster->connections);
 }
 

@@ -471,25 +471,29 @@ gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling, int6
 	check_ids();
 	if (current->node == NULL && current->rows.read > current->rows.skipped)
 		refuse_step("The rows of this node have no labels.");
-	PG_TRY();
-	{
-		share_labels(key, labelling);
-	}
-	PG_CATCH();
-	{
-		gk_shared_labels_drop();
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	share_labels(key, labelling);
 	*rows = current->rows.read;
 	gk_rows_release(&current->rows);
 	end_step(before);
 	return gk_shared_labels_publish();
 }
 
+/* Raises an error unless this session has left the labels of that key. */
+static void
+check_labels(const pg_uuid_t *key)
+{
+	if (!gk_shared_labels_are(key))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this session of a gkmeans node does not have the labels of the fit"),
+				 errdetail("It is not the session that left them, or has dropped them since."),
+				 errhint("A pooler between the servers must keep to a session until the end of a "
+						 "transaction.")));
+}
+
 /* Puts the labels that nobody has taken into a store. */
 void
-gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor)
+gk_node_job_put_rest(const pg_uuid_t *key, Tuplestorestate *store, TupleDesc descriptor)
 {
 	int			nest_level = gk_begin_id_texts();
 	MemoryContext row_context = label_context();
@@ -502,6 +506,7 @@ gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor)
 	Datum		values[3];
 	bool		nulls[3];
 
+	check_labels(key);
 	while (gk_shared_labels_rest(&place, &type, &values[0], &nulls[0], &label))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -65,17 +65,18 @@ typedef struct GkNodeLabelling
 
 /*
  * Leaves the labels of the rows in shared memory, for sessions that know the key; *rows is how
- * many.  Returns the handle of the memory, which outlives the transaction: it is kept until
- * gk_node_job_end() or the next job.  The ids are used up by that.
+ * many.  Returns the handle of the memory, which outlives the transaction: it is kept until the end
+ * of the next one, or gk_node_job_end().  The ids are used up by that.
  */
 extern dsm_handle gk_node_job_publish(const pg_uuid_t *key, const GkNodeLabelling *labelling,
 									  int64 *rows);
 
 /*
- * Puts those that nobody has taken into a store of three columns, the ids as texts; nothing if none
- * were left.
+ * Puts those of a key that nobody has taken into a store of three columns, the ids as texts; 55000
+ * if this session has not left them.
  */
-extern void gk_node_job_put_rest(Tuplestorestate *store, TupleDesc descriptor);
+extern void gk_node_job_put_rest(const pg_uuid_t *key, Tuplestorestate *store,
+								 TupleDesc descriptor);
 
 /* Takes a piece of a message. */
 extern void gk_node_job_add_piece(const void *piece, Size bytes);

@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -90,9 +91,10 @@ struct GkLabelsView
 	MemoryContextCallback end;
 };
 
-/* What this session has left, and what it has drawn for it. */
+/* What this session has left, what it has drawn for it, and whether in this transaction. */
 static dsm_segment *own = NULL;
 static uint64 drawn = 0;
+static bool is_new = false;
 
 /* Rows that are not yet in the slots. */
 typedef struct Waiting
@@ -187,10 +189,22 @@ draw(uint64 bytes)
 	drawn = bytes;
 }
 
+/* Drops what this session has left, at the end of a transaction unless it was left in that. */
+static void
+drop_own(XactEvent event, void *arg)
+{
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	if (event == XACT_EVENT_ABORT || !is_new)
+		gk_shared_labels_drop();
+	is_new = false;
+}
+
 /* Makes room for rows. */
 void
 gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t *key)
 {
+	static bool registered = false;
 	uint64		slots = pg_nextpower2_64((uint64) Max(rows, 4) * 4 / 3);
 	uint64		bytes = (uint64) rows * entry_bytes(0) + id_bytes;
 	Size		size;
@@ -203,6 +217,10 @@ gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t 
 				 errmsg("too many labels for the shared memory of a node"),
 				 errdetail("%lld labels are %llu bytes.", (long long) rows,
 						   (unsigned long long) bytes)));
+	if (!registered)
+		RegisterXactCallback(drop_own, NULL);
+	registered = true;
+	is_new = true;
 	size = MAXALIGN(sizeof(Shared)) + slots * sizeof(uint32) + bytes;
 	draw(size);
 	own = dsm_create(size, 0);
@@ -397,15 +415,22 @@ copy_id(const Shared *shared, const Entry *entry, Size length)
 	return PointerGetDatum(copy);
 }
 
+/* True if this session has left the labels of that key; it may have another role now. */
+bool
+gk_shared_labels_are(const pg_uuid_t *key)
+{
+	const Shared *shared = own == NULL ? NULL : dsm_segment_address(own);
+
+	return shared != NULL && memcmp(&shared->key, key, sizeof(*key)) == 0 &&
+		shared->user == GetUserId();
+}
+
 /* The rows that nobody has taken, in turn. */
 bool
 gk_shared_labels_rest(uint64 *place, Oid *id_type, Datum *id, bool *is_null, GkSharedLabel *label)
 {
 	Shared	   *shared = own == NULL ? NULL : dsm_segment_address(own);
 
-	/* the session may have another role now */
-	if (shared != NULL && shared->user != GetUserId())
-		return false;
 	while (shared != NULL && *place < shared->used)
 	{
 		Entry	   *entry = entry_at(shared, *place);

@@ -2,9 +2,9 @@
  * The labels of this node's rows by their ids, in shared memory: the session of a fit leaves them
  * there, and the sessions of Citus that write the labels table look them up.
  *
- * They belong to the session that left them, not to its transaction: that must not keep its locks
- * while others write.  Such a session serves one fit and ends with it.  Only sessions of the same
- * role that know the key can look.  An id is its bytes: no function of its type is called.
+ * They outlive the transaction that left them, which must not keep its locks while others write,
+ * and end with the next one: after that, the session may serve somebody else.  Only sessions of the
+ * same role that know the key can look.  An id is its bytes: no function of its type is called.
  */
 #ifndef GK_SHARED_LABELS_H
 #define GK_SHARED_LABELS_H
@@ -27,7 +27,7 @@ extern Size gk_shared_id_bytes(Oid type, Datum id, bool is_null);
 
 /*
  * Makes room for so many rows whose ids take so many bytes, instead of what this session left
- * before; 53200 beyond the limits of host memory.  With an error, nothing is left.
+ * before; 53200 beyond the limits of host memory.  If the transaction fails, nothing is left.
  */
 extern void gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t *key);
 
@@ -37,9 +37,12 @@ extern void gk_shared_labels_add(Datum id, bool is_null, const GkSharedLabel *la
 /* Lets others look; returns by which handle. */
 extern dsm_handle gk_shared_labels_publish(void);
 
+/* True if this session has left the labels of that key, as this role. */
+extern bool gk_shared_labels_are(const pg_uuid_t *key);
+
 /*
  * The rows that nobody has taken, in turn, from *place = 0 on; false at their end, or if this
- * session has left none as this role.  *id is a copy in the current memory context.
+ * session has left none.  *id is a copy in the current memory context.
  */
 extern bool gk_shared_labels_rest(uint64 *place, Oid *id_type, Datum *id, bool *is_null,
 								  GkSharedLabel *label);

@@ -262,7 +262,7 @@ gkmeans_node_rest(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != 3)
 		gk_refuse_version();
-	gk_node_job_put_rest(result->setResult, result->setDesc);
+	gk_node_job_put_rest(PG_GETARG_UUID_P(0), result->setResult, result->setDesc);
 	return (Datum) 0;
 }
 

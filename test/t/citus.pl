@@ -449,12 +449,12 @@ for my $lie ([ 'NULL::bigint, labels', 'handle' ], [ '-1::bigint, labels', 'hand
 	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer/, "a worker that lies about its labels: $lie->[0]");
 }
 on_worker(q{CREATE OR REPLACE FUNCTION gkmeans.gkmeans_node_publish(key uuid, clusters int[], by_cosine bool, OUT handle bigint, OUT labels bigint) LANGUAGE sql VOLATILE AS
-	'SELECT 12345::bigint, labels FROM gkmeans.true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans.gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM gkmeans.true_rest()'});
+	'SELECT 12345::bigint, labels FROM gkmeans.true_publish(key, clusters, by_cosine) p'; CREATE FUNCTION gkmeans.gkmeans_node_rest(key uuid) RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS 'SELECT * FROM gkmeans.true_rest(key)'});
 is(sql("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), 3, 'a handle that leads nowhere: the labels come through the coordinator');
 is(sql(sprintf $digest, 'labels'), $expected, 'and are right');
-for my $lie (q{SELECT * FROM gkmeans.true_rest() LIMIT 10}, q{SELECT * FROM gkmeans.true_rest() UNION ALL SELECT * FROM gkmeans.true_rest()}, q{SELECT 'x'::text, 1, 2.0::float8}, q{SELECT NULL::text, 1, 2.0::float8 FROM generate_series(1, 3000)})
+for my $lie (q{SELECT * FROM gkmeans.true_rest(key) LIMIT 10}, q{SELECT * FROM gkmeans.true_rest(key) UNION ALL SELECT * FROM gkmeans.true_rest(key)}, q{SELECT 'x'::text, 1, 2.0::float8}, q{SELECT NULL::text, 1, 2.0::float8 FROM generate_series(1, 3000)})
 {
-	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans.gkmeans_node_rest() RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
+	on_worker(qq{CREATE OR REPLACE FUNCTION gkmeans.gkmeans_node_rest(key uuid) RETURNS TABLE (id text, cluster_id int, distance float8) LANGUAGE sql AS \$\$ $lie \$\$});
 	like(failure("SET gkmeans.nodes = 'auto'; " . label('labels', 'delete')), qr/sent an invalid answer|changed while their labels were being written|invalid input syntax|null value/, "a worker that lies about the rest: $lie");
 	is(sql(sprintf $digest, 'labels'), $expected, 'nothing of it stays');
 }
