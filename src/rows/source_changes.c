@@ -11,6 +11,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_attrdef.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_auth_members.h"
 #include "catalog/pg_class.h"
@@ -21,6 +22,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_rewrite.h"
 #include "miscadmin.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -30,21 +32,39 @@
 #include "source_changes.h"
 #include "source_names.h"
 
-/* A catalog, and the index that finds its rows by an OID in a column. */
+/* A catalog, the index that finds its rows by an OID in a column, and what of them counts. */
 typedef struct Facts
 {
 	Oid			catalog;
 	Oid			index;
 	AttrNumber	column;
 	bool		(*is_left_out) (HeapTuple row, Snapshot snapshot);	/* NULL = none is */
+	const AttrNumber *counting; /* up to a 0; NULL = also that a row is written anew */
 } Facts;
 
 static bool is_of_other_session(HeapTuple row, Snapshot snapshot);
 static bool is_trigger(HeapTuple row, Snapshot snapshot);
+static bool is_for_inserts(HeapTuple row, Snapshot snapshot);
+
+/* What decides which rows a plan reads: not privileges, statistics targets and the like. */
+static const AttrNumber planned_of_column[] = {
+	Anum_pg_attribute_attnum, Anum_pg_attribute_attname, Anum_pg_attribute_atttypid,
+	Anum_pg_attribute_atttypmod, Anum_pg_attribute_attcollation, Anum_pg_attribute_attnotnull,
+	Anum_pg_attribute_attgenerated, Anum_pg_attribute_attisdropped, InvalidAttrNumber
+};
+static const AttrNumber planned_of_view[] = {
+	Anum_pg_class_relowner, Anum_pg_class_reloptions, InvalidAttrNumber
+};
 
 static const Facts of_table = {RelationRelationId, ClassOidIndexId, Anum_pg_class_oid};
 static const Facts of_columns = {AttributeRelationId, AttributeRelidNumIndexId,
 Anum_pg_attribute_attrelid};
+static const Facts of_planned_view = {RelationRelationId, ClassOidIndexId, Anum_pg_class_oid,
+NULL, planned_of_view};
+static const Facts of_planned_columns = {AttributeRelationId, AttributeRelidNumIndexId,
+Anum_pg_attribute_attrelid, NULL, planned_of_column};
+static const Facts of_generated = {AttrDefaultRelationId, AttrDefaultIndexId,
+Anum_pg_attrdef_adrelid, is_for_inserts};
 static const Facts of_children = {InheritsRelationId, InheritsParentIndexId,
 Anum_pg_inherits_inhparent, is_of_other_session};
 static const Facts of_rules = {RewriteRelationId, RewriteRelRulenameIndexId,
@@ -140,6 +160,15 @@ is_trigger(HeapTuple row, Snapshot snapshot)
 	return ((Form_pg_constraint) GETSTRUCT(row))->contype == CONSTRAINT_TRIGGER;
 }
 
+/* True if a default is of a column that is not generated: no query reads it. */
+static bool
+is_for_inserts(HeapTuple row, Snapshot snapshot)
+{
+	const FormData_pg_attrdef *value = (Form_pg_attrdef) GETSTRUCT(row);
+
+	return get_attgenerated(value->adrelid, value->adnum) == '\0';
+}
+
 /* The next row of a scan that is not left out. */
 static HeapTuple
 next_row(const Facts *facts, SysScanDesc scan, Snapshot snapshot)
@@ -151,6 +180,30 @@ next_row(const Facts *facts, SysScanDesc scan, Snapshot snapshot)
 	while (HeapTupleIsValid(row) && facts->is_left_out != NULL &&
 		   facts->is_left_out(row, snapshot));
 	return row;
+}
+
+/* True if two rows of a catalog are the same in what counts. */
+static bool
+are_same(const Facts *facts, TupleDesc columns, HeapTuple then, HeapTuple now)
+{
+	bool		same = true;
+
+	if (ItemPointerEquals(&then->t_self, &now->t_self))
+		return true;
+	if (facts->counting == NULL)
+		return false;
+	for (const AttrNumber *number = facts->counting; same && *number != InvalidAttrNumber; number++)
+	{
+		const FormData_pg_attribute *column = TupleDescAttr(columns, *number - 1);
+		bool		was_null;
+		bool		is_null;
+		Datum		first = heap_getattr(then, *number, columns, &was_null);
+		Datum		last = heap_getattr(now, *number, columns, &is_null);
+
+		same = was_null == is_null &&
+			(is_null || datum_image_eq(first, last, column->attbyval, column->attlen));
+	}
+	return same;
 }
 
 /* True if two snapshots see other rows of a catalog about an object; NULL = what there is now. */
@@ -169,7 +222,7 @@ differ_between(const Facts *facts, Oid id, Snapshot first, Snapshot last)
 
 		seen = next_row(facts, then, first);
 		same = HeapTupleIsValid(seen) ? HeapTupleIsValid(row) &&
-			ItemPointerEquals(&seen->t_self, &row->t_self) : !HeapTupleIsValid(row);
+			are_same(facts, RelationGetDescr(catalog), seen, row) : !HeapTupleIsValid(row);
 	} while (same && HeapTupleIsValid(seen));
 	systable_endscan(now);
 	systable_endscan(then);
@@ -233,8 +286,7 @@ is_proven_otherwise(Oid id, Snapshot snapshot)
 static bool
 is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 {
-	return differ(&of_columns, table->oid, snapshot) ||
-		gk_is_schema_changed(table->relnamespace, snapshot) ||
+	return gk_is_schema_changed(table->relnamespace, snapshot) ||
 		differ(&of_children, table->oid, snapshot) ||
 		is_proven_otherwise(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
@@ -250,7 +302,7 @@ is_table_changed(Oid id, Snapshot snapshot)
 	FormData_pg_class table;
 
 	return !find_table(id, NULL, &table) || differ(&of_table, id, snapshot) ||
-		is_otherwise_changed(&table, snapshot);
+		differ(&of_columns, id, snapshot) || is_otherwise_changed(&table, snapshot);
 }
 
 /* What others have committed of a table: what a snapshot sees of it without the own work. */
@@ -327,7 +379,8 @@ is_table_replaced(Oid id, Snapshot snapshot)
 	FormData_pg_class now;
 
 	return !find_table(id, NULL, &now) || !find_table(id, snapshot, &then) ||
-		(now.relkind == RELKIND_VIEW && differ(&of_table, id, snapshot)) ||
+		(now.relkind == RELKIND_VIEW && differ(&of_planned_view, id, snapshot)) ||
+		differ(&of_planned_columns, id, snapshot) || differ(&of_generated, id, snapshot) ||
 		is_otherwise_changed(&now, snapshot) || is_replaced_by_others(id, snapshot) ||
 		is_proven_by_own(&now, snapshot);
 }

@@ -19,7 +19,8 @@ extern bool gk_is_changed(const List *tables, const List *functions, Snapshot sn
 /*
  * The same for a snapshot that must not be left for a newer one.  Rows that it sees may be missing;
  * they are not after changes of a table's privileges, triggers, settings or indexes that are not
- * unique, and after VACUUM FULL and CLUSTER.
+ * unique, of privileges, settings and defaults of columns and privileges of views, and after VACUUM
+ * FULL and CLUSTER.
  */
 extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
 
