@@ -253,7 +253,7 @@ DECLARE
 BEGIN
 	EXECUTE 'ALTER TYPE waiting_integers ALTER ATTRIBUTE x TYPE numeric';
 	assigned := waits[1];
-	RETURN gkmeans_predict('of_integers', assigned);
+	RETURN (SELECT gkmeans_predict('of_integers', assigned));
 END $$;
 SELECT refuses_old('SELECT score_assigned()', 'an element that is assigned to a record');
 -- numbers without digits, and arrays that say that they have more elements than they have
