@@ -3,7 +3,8 @@
  * models, or versions of one, gkmeans_compare_labels labels from anywhere.
  *
  * The models may have different features and scales, so the rows are labelled by the scoring
- * functions in one query, which the executor runs in parallel where it can.
+ * functions in one query, which the executor runs in parallel where it can.  Citus sends it to its
+ * workers, where the models are not, or are others: there they are constants of the query.
  */
 #include "postgres.h"
 
@@ -21,8 +22,10 @@
 
 #include "alloc.h"
 #include "assign.h"
+#include "citus.h"
 #include "contingency.h"
 #include "definition.h"
+#include "exported.h"
 #include "label_pairs.h"
 #include "model_cache.h"
 #include "model_type.h"
@@ -38,8 +41,9 @@ GK_SQL_FUNCTION(gkmeans_compare);
 GK_SQL_FUNCTION(gkmeans_compare_labels);
 GK_SQL_FUNCTION(gkmeans_transitions);
 
-/* The function that labels a row. */
+/* The functions that label a row, by a model or by what it exports. */
 #define PREDICT "gkmeans_predict_version"
+#define PREDICT_WITH "gkmeans_predict_with"
 
 /* Two models and the rows that they share. */
 typedef struct Comparison
@@ -70,23 +74,36 @@ read_model(FunctionCallInfo fcinfo, int model, const char *argument, int version
 
 /* A call that labels a row of the source. */
 static const char *
-labelling(const GkModel *model)
+labelling(const GkModel *model, bool is_of_citus)
 {
+	if (is_of_citus)
+		return psprintf("%s." PREDICT_WITH "(%s::pg_catalog.jsonb, source.*)",
+						gk_extension_schema_name(),
+						quote_literal_cstr(gk_export_model(model, NULL)));
 	return psprintf("%s." PREDICT "(%u::pg_catalog.regclass, %d, source.*)",
 					gk_extension_schema_name(), model->relation, model->version);
 }
 
 /* Makes sure that a query calls that function for both models, not a better match of its name. */
 static void
-check_labelling(const Query *query, const void *context)
+check_labelling(const Query *query, const void *function)
 {
 	for (int i = 0; i < 2; i++)
 	{
 		const Node *call = gk_query_column(query, list_nth_node(TargetEntry, query->targetList, i));
 
 		gk_check_own_function(IsA(call, FuncExpr) ? ((const FuncExpr *) call)->funcid : InvalidOid,
-							  PREDICT);
+							  function);
 	}
+}
+
+/* True if Citus plans a query over the source. */
+static bool
+is_of_citus(const GkSourceText *source)
+{
+	return gk_has_citus() &&
+		gk_is_citus_query(gk_query_rewrite(source, psprintf("SELECT FROM %s AS source",
+															source->from)));
 }
 
 /* The text of an argument that must be there. */
@@ -142,27 +159,33 @@ check_rows(const GkContingency *contingency)
 }
 
 /*
- * Runs a query for labels and the rows that have them; true if they were read by a newer snapshot
- * than the models.
+ * Labels the rows of a source, and counts those with the same labels; true if they were read by a
+ * newer snapshot than the models.
  */
 static bool
-count_rows(const GkSourceText *source, const char *text, GkContingency *contingency)
+count_rows(const GkSourceText *source, Comparison *comparison)
 {
 	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
+	bool		by_export = is_of_citus(source);
 	GkSourceQuery *query;
 	bool		is_newer;
 
-	refuse_nodes();
-	query = gk_query_plan(source, text, InvalidOid, check_labelling, NULL);
+	query = gk_query_plan(source,
+						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
+								   " GROUP BY 1, 2 ORDER BY 1, 2",
+								   labelling(comparison->from, by_export),
+								   labelling(comparison->to, by_export), source->from),
+						  InvalidOid, check_labelling, by_export ? PREDICT_WITH : PREDICT);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	is_newer = gk_query_push_snapshot(query);
 	gk_query_run(query, NULL, receiver);
 	PopActiveSnapshot();
-	take_rows(contingency, store, ExecCleanTypeFromTL(query->plan->planTree->targetlist));
+	take_rows(&comparison->contingency, store,
+			  ExecCleanTypeFromTL(query->plan->planTree->targetlist));
 	receiver->rDestroy(receiver);
 	tuplestore_end(store);
-	check_rows(contingency);
+	check_rows(&comparison->contingency);
 	return is_newer;
 }
 
@@ -179,11 +202,8 @@ compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
 	comparison->from = read_model(fcinfo, 0, "model_a", 3);
 	comparison->to = read_model(fcinfo, 1, "model_b", 4);
 	source = gk_source_text(gk_source_argument(fcinfo, 2, PG_GETARG_OID(0)));
-	is_newer = count_rows(source,
-						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
-								   " GROUP BY 1, 2 ORDER BY 1, 2", labelling(comparison->from),
-								   labelling(comparison->to), source->from),
-						  &comparison->contingency);
+	refuse_nodes();
+	is_newer = count_rows(source, comparison);
 	PopActiveSnapshot();
 	AtEOXact_GUC(false, nest_level);
 	if (is_newer && gk_version_argument(fcinfo, 3) == 0)

@@ -152,7 +152,7 @@ read_task(const char *node, GkCitusTask *task)
 	return true;
 }
 
-/* Reads the tasks of a job; false if they are not all known yet. */
+/* Reads the tasks of a job; false if they are not all known yet, or not as expected. */
 static bool
 read_job(const char *job, GkCitusTasks *tasks)
 {
@@ -160,8 +160,7 @@ read_job(const char *job, GkCitusTasks *tasks)
 	const char *at = list;
 	const char *node;
 
-	if (list == NULL || !has_field(job, ":deferredPruning", "false") ||
-		!has_field(job, ":dependentJobList", "<>"))
+	if (list == NULL || !has_field(job, ":deferredPruning", "false"))
 		return false;
 	tasks->count = 0;
 	while (next_node(&at) != NULL)
@@ -173,17 +172,64 @@ read_job(const char *job, GkCitusTasks *tasks)
 	return tasks->count > 0 && is_token(next_token(&at), ")");
 }
 
-/* Reads the tasks of a plan. */
+/* True if a plan is that of tasks of Citus and nothing else. */
 bool
+gk_citus_plan_is_of_tasks(const PlannedStmt *plan)
+{
+	const CustomScan *scan = (const CustomScan *) plan->planTree;
+
+	return IsA(scan, CustomScan) && strcmp(scan->methods->CustomName, "Citus Adaptive") == 0 &&
+		scan->scan.plan.lefttree == NULL && scan->custom_plans == NIL;
+}
+
+/* True if this server passes on the columns of the tasks as they are, and none of them twice. */
+static bool
+passes_columns(const CustomScan *scan)
+{
+	Bitmapset  *passed = NULL;
+	ListCell   *cell;
+
+	foreach(cell, scan->scan.plan.targetlist)
+	{
+		const Var  *column = (const Var *) lfirst_node(TargetEntry, cell)->expr;
+		const TargetEntry *remote;
+
+		if (!IsA(column, Var) || column->varattno <= 0 ||
+			column->varattno > list_length(scan->custom_scan_tlist) ||
+			bms_is_member(column->varattno, passed))
+			return false;
+		remote = list_nth_node(TargetEntry, scan->custom_scan_tlist, column->varattno - 1);
+		if (!IsA(remote->expr, Var))
+			return false;
+		passed = bms_add_member(passed, column->varattno);
+	}
+	return scan->scan.plan.qual == NIL;
+}
+
+/*
+ * True if a field of a node is a list that is not empty.  Where one server has all rows, the text
+ * of the plan ends within its task, and such fields are not there.
+ */
+static bool
+has_steps(const char *node, const char *name)
+{
+	return find_field(node, name) != NULL && !has_field(node, name, "<>");
+}
+
+/* Reads the tasks of a plan. */
+const char *
 gk_citus_plan_tasks(const PlannedStmt *plan, GkCitusTasks *tasks)
 {
 	const CustomScan *scan = (const CustomScan *) plan->planTree;
 	const char *text;
+	const char *job;
 
-	if (!IsA(scan, CustomScan) || strcmp(scan->methods->CustomName, "Citus Adaptive") != 0 ||
+	if (!gk_citus_plan_is_of_tasks(plan) || !passes_columns(scan) ||
 		list_length(scan->custom_private) != 1)
-		return false;
+		return "Citus leaves part of the source to this server";
 	text = nodeToString(linitial(scan->custom_private));
-	return has_field(text, ":subPlanList", "<>") &&
-		read_job(find_field(text, ":workerJob"), tasks);
+	job = find_field(text, ":workerJob");
+	if (has_steps(text, ":subPlanList") || has_steps(job, ":dependentJobList"))
+		return "Citus reads the source in several steps";
+	return read_job(job, tasks) ? NULL : "Citus shows no tasks of the source";
 }

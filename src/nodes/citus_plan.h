@@ -12,7 +12,7 @@
 typedef struct GkCitusTask
 {
 	char	   *query;
-	char	   *address;		/* of the worker, as EXPLAIN writes it */
+	char	   *address;		/* of the worker, as a connection string */
 } GkCitusTask;
 
 /* The tasks of a source. */
@@ -22,10 +22,13 @@ typedef struct GkCitusTasks
 	int			count;
 } GkCitusTasks;
 
+/* True if a plan, of any command, is that of tasks and nothing else. */
+extern bool gk_citus_plan_is_of_tasks(const PlannedStmt *plan);
+
 /*
- * Reads the tasks of a plan, which sends nothing to the workers; false if they are not all there:
- * Citus finds them later, or in several steps, or writes its plans in another way.
+ * Reads the tasks of a plan, which sends nothing to the workers; why they are not all that is to be
+ * done, or NULL.
  */
-extern bool gk_citus_plan_tasks(const PlannedStmt *plan, GkCitusTasks *tasks);
+extern const char *gk_citus_plan_tasks(const PlannedStmt *plan, GkCitusTasks *tasks);
 
 #endif							/* GK_CITUS_PLAN_H */

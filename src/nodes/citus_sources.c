@@ -5,15 +5,14 @@
  * send them.  Where nothing is left for this server to do, the source of a node is the union of
  * its tasks.  Citus sends a shard's task to one placement alone, so each row is read once.
  *
- * EXPLAIN shows the tasks as well, but asks the workers: Citus then uses the session that it asked
- * for all of their shards until the transaction ends, and the labels of each worker would be
- * written one shard after the other.  So it is asked only if the plan does not tell.
+ * EXPLAIN shows the tasks as well, but asks the workers, and waits there for locks without looking
+ * for a cancel.  Until the transaction ends, Citus then reads this server's own shards by a session
+ * that does not see what the transaction has done, and writes labels one shard after the other.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
@@ -23,10 +22,8 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
-#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
-#include "utils/varlena.h"
+#include "utils/plancache.h"
 
 #include "alloc.h"
 #include "citus.h"
@@ -35,6 +32,7 @@
 #include "conninfo.h"
 #include "source_query.h"
 #include "source_text.h"
+#include "subtransaction.h"
 
 /* The most parameters of a connection, and of them those that the settings of Citus may have. */
 #define PARAMETERS 40
@@ -47,89 +45,30 @@ typedef struct Worker
 	char	   *host;
 	int			port;
 	bool		is_here;		/* it is this server */
-	char	   *address;		/* as EXPLAIN writes it */
+	char	   *address;		/* as a GkCitusTask has it */
 } Worker;
 
-/* Finds a member of a JSON object. */
-static bool
-find_member(JsonbContainer *object, const char *key, JsonbValue *value)
+/* An INSERT, and whether Citus would have each worker insert its own rows. */
+typedef struct Insert
 {
-	return object != NULL && JsonContainerIsObject(object) &&
-		getKeyJsonValueFromContainer(object, key, strlen(key), value) != NULL;
-}
+	const char *command;
+	bool		is_on_workers;
+} Insert;
 
-/* The object or array of that name; NULL if there is none. */
-static JsonbContainer *
-find_container(JsonbContainer *object, const char *key)
-{
-	JsonbValue	value;
-
-	return find_member(object, key, &value) && value.type == jbvBinary ? value.val.binary.data
-		: NULL;
-}
-
-/* An object or array in an array; NULL if there is none. */
-static JsonbContainer *
-find_element(JsonbContainer *array, uint32 place)
-{
-	JsonbValue *value = array != NULL && JsonContainerIsArray(array)
-		? getIthJsonbValueFromContainer(array, place) : NULL;
-
-	return value != NULL && value->type == jbvBinary ? value->val.binary.data : NULL;
-}
-
-/* The text of that name; NULL if there is none. */
-static char *
-find_text(JsonbContainer *object, const char *key)
-{
-	JsonbValue	value;
-
-	return find_member(object, key, &value) && value.type == jbvString
-		? pnstrdup(value.val.string.val, value.val.string.len) : NULL;
-}
-
-/* Sets a parameter of Citus until the nest level ends. */
+/* An attempt: has Citus plan an INSERT. */
 static void
-set_locally(const char *name, const char *value)
+plan_insert(void *argument)
 {
-	if (GetConfigOption(name, true, false) != NULL)
-		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-								 true, 0, false);
-}
+	Insert	   *insert = argument;
+	SPIPlanPtr	prepared = SPI_prepare(insert->command, 0, NULL);
+	CachedPlan *planned = prepared == NULL ? NULL : SPI_plan_get_cached_plan(prepared);
 
-/*
- * What EXPLAIN says of the top node of a query, with its tasks or without; NULL if it says nothing
- * that is known.
- */
-static JsonbContainer *
-explain(const char *query, bool tasks)
-{
-	int			nest_level = NewGUCNestLevel();
-	char	   *text = NULL;
-	Jsonb	   *plan;
-
-	set_locally("citus.explain_all_tasks", "on");
-	set_locally("citus.explain_distributed_queries", tasks ? "on" : "off");
-	if (SPI_execute(psprintf("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) %s", query), false, 1) >= 0
-		&& SPI_processed == 1)
-		text = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	AtEOXact_GUC(true, nest_level);
-	if (text == NULL)
-		return NULL;
-	plan = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
-	return find_container(find_element(&plan->root, 0), "Plan");
-}
-
-/* The top node of a command, if its plan is that of tasks of Citus and nothing else; or NULL. */
-static JsonbContainer *
-explain_tasks_of(const char *command)
-{
-	JsonbContainer *top = explain(command, false);
-	char	   *provider = find_text(top, "Custom Plan Provider");
-	JsonbValue	value;
-
-	return provider != NULL && strcmp(provider, "Citus Adaptive") == 0 &&
-		!find_member(top, "Plans", &value) ? top : NULL;
+	if (planned == NULL)
+		return;
+	insert->is_on_workers = gk_citus_plan_is_of_tasks(linitial_node(PlannedStmt,
+																	 planned->stmt_list));
+	ReleaseCachedPlan(planned, NULL);
+	SPI_freeplan(prepared);
 }
 
 /*
@@ -139,32 +78,11 @@ explain_tasks_of(const char *command)
 bool
 gk_citus_inserts_on_workers(const char *insert)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
-	volatile bool result = false;
+	Insert		asked = {.command = insert};
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		result = explain_tasks_of(insert) != NULL;
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
 	/* the locks on the table, too, must not last as long as the fit */
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	if (error != NULL && (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-						  error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN))
-		ReThrowError(error);
-	return result;
+	gk_try_without_need(plan_insert, &asked, false);
+	return asked.is_on_workers;
 }
 
 /* True if a query is one SELECT with that many columns. */
@@ -183,96 +101,13 @@ is_select(const char *query, int columns)
 	return select->intoClause == NULL && list_length(select->targetList) == columns;
 }
 
-/*
- * True if this server would pass on the columns of the tasks as they are: each is one of theirs,
- * and none is there twice.
- */
-static bool
-passes_columns(JsonbContainer *top, int columns)
-{
-	JsonbContainer *output = find_container(top, "Output");
-	char	  **names = gk_allocate(columns, sizeof(char *));
-
-	if (output == NULL || !JsonContainerIsArray(output) || JsonContainerSize(output) != columns)
-		return false;
-	for (int i = 0; i < columns; i++)
-	{
-		JsonbValue *value = getIthJsonbValueFromContainer(output, i);
-		List	   *parts;
-
-		if (value->type != jbvString)
-			return false;
-		names[i] = pnstrdup(value->val.string.val, value->val.string.len);
-		parts = NIL;
-		if (!SplitIdentifierString(pstrdup(names[i]), '.', &parts) || list_length(parts) != 2 ||
-			strcmp(linitial(parts), "remote_scan") != 0)
-			return false;
-		for (int j = 0; j < i; j++)
-			if (strcmp(names[j], names[i]) == 0)
-				return false;
-	}
-	return true;
-}
-
-/* Reads a task. */
-static bool
-read_task(JsonbContainer *object, GkCitusTask *task)
-{
-	task->query = find_text(object, "Query");
-	task->address = find_text(object, "Node");
-	return task->query != NULL && task->address != NULL;
-}
-
-/* Reads the tasks of a job; false if they are not all there. */
-static bool
-read_all(JsonbContainer *job, GkCitusTasks *tasks)
-{
-	JsonbContainer *list = find_container(job, "Tasks");
-	char	   *shown = find_text(job, "Tasks Shown");
-	JsonbValue	count;
-
-	if (shown == NULL || strcmp(shown, "All") != 0 || list == NULL ||
-		!JsonContainerIsArray(list) || !find_member(job, "Task Count", &count) ||
-		count.type != jbvNumeric)
-		return false;
-	tasks->count = JsonContainerSize(list);
-	if (DatumGetInt32(DirectFunctionCall1(numeric_int4, NumericGetDatum(count.val.numeric))) !=
-		tasks->count)
-		return false;
-	tasks->all = gk_allocate(tasks->count, sizeof(GkCitusTask));
-	for (int i = 0; i < tasks->count; i++)
-		if (!read_task(find_element(list, i), &tasks->all[i]))
-			return false;
-	return true;
-}
-
-/* Asks for the tasks of a source; returns why they are not all there is to do, or NULL. */
-static const char *
-ask_for_tasks(const char *query, GkCitusTasks *tasks)
-{
-	JsonbContainer *distributed = find_container(explain(query, true), "Distributed Query");
-	JsonbContainer *job = find_container(distributed, "Job");
-	JsonbValue	value;
-
-	if (find_member(distributed, "Subplans", &value) || find_member(job, "Depended Jobs", &value) ||
-		find_member(job, "Dependent Jobs", &value))
-		return "Citus reads the source in several steps";
-	if (!read_all(job, tasks))
-		return "Citus does not show all tasks of the source";
-	return tasks->count == 0 ? "no shard has rows of the source" : NULL;
-}
-
 /* Finds the tasks of a source; returns why they are not all there is to do, or NULL. */
 static const char *
 find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTasks *tasks)
 {
-	JsonbContainer *top = explain_tasks_of(query);
-	const char *reason = NULL;
+	const PlannedStmt *plan = gk_query_plan(text, query, InvalidOid, NULL, NULL)->plan;
+	const char *reason = gk_citus_plan_tasks(plan, tasks);
 
-	if (top == NULL || !passes_columns(top, columns))
-		return "Citus leaves part of the source to this server";
-	if (!gk_citus_plan_tasks(gk_query_plan(text, query, InvalidOid, NULL, NULL)->plan, tasks))
-		reason = ask_for_tasks(query, tasks);
 	for (int i = 0; reason == NULL && i < tasks->count; i++)
 		if (!is_select(tasks->all[i].query, columns))
 			reason = "Citus does not show all tasks of the source";

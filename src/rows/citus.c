@@ -139,18 +139,6 @@ gk_citus_shards(Oid relation_id)
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
-/* True if the transaction has used rows that Citus keeps on this server, without a connection. */
-bool
-gk_citus_has_used_shards(void)
-{
-	const char *query = "SELECT FROM pg_catalog.pg_locks"
-		" WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
-		" AND locktype OPERATOR(pg_catalog.=) 'relation'"
-		" AND pg_catalog.relation_is_a_known_shard(relation)";
-
-	return SPI_execute(query, false, 1) == SPI_OK_SELECT && SPI_processed > 0;
-}
-
 /* Looks for a table of Citus' list, in queries within queries as well. */
 static bool
 reads_listed_table(Node *node, void *list_id)
@@ -173,53 +161,4 @@ gk_is_citus_query(const Query *query)
 	Oid			list_id = list_of_tables();
 
 	return OidIsValid(list_id) && reads_listed_table((Node *) unconstify(Query *, query), &list_id);
-}
-
-/* The plan of a query as JSON. */
-static char *
-explain(const char *query)
-{
-	char	   *plan;
-
-	if (SPI_execute(psprintf("EXPLAIN (FORMAT JSON) %s", query), false, 1) < 0 ||
-		SPI_processed != 1)
-		return NULL;
-	plan = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	SPI_freetuptable(SPI_tuptable);
-	return plan;
-}
-
-/*
- * What the tasks of a job expect, for as many as it has: unless all are to be explained, only one
- * is shown.  A query that needs more than passing on the rows of one job is none of this.
- */
-static const char *const count_rows =
-	"SELECT pg_catalog.avg(CAST(task OPERATOR(pg_catalog.#>>) '{Remote Plan,0,0,Plan,Plan Rows}'"
-	" AS pg_catalog.float8)) OPERATOR(pg_catalog.*)"
-	" pg_catalog.max(CAST(job OPERATOR(pg_catalog.->>) 'Task Count' AS pg_catalog.float8))"
-	" FROM pg_catalog.jsonb_path_query(CAST($1 AS pg_catalog.jsonb),"
-	" '$[0].Plan.\"Distributed Query\".Job') AS job,"
-	" pg_catalog.jsonb_array_elements(job OPERATOR(pg_catalog.->) 'Tasks') AS task";
-
-/* The rows of a query, as the workers' planners expect them. */
-double
-gk_citus_rows(const char *query)
-{
-	char	   *plan = gk_citus_has_used_shards() ? NULL : explain(query);
-	Oid			type = TEXTOID;
-	Datum		value;
-	double		rows = -1.0;
-	bool		is_null;
-
-	if (plan == NULL)
-		return rows;
-	value = CStringGetTextDatum(plan);
-	if (SPI_execute_with_args(count_rows, 1, &type, &value, NULL, true, 1) == SPI_OK_SELECT &&
-		SPI_processed == 1)
-	{
-		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null);
-		rows = is_null ? rows : DatumGetFloat8(value);
-	}
-	SPI_freetuptable(SPI_tuptable);
-	return rows;
 }

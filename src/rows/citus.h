@@ -26,20 +26,7 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
 /* The shards of a table of Citus; 0 of another.  SPI must be connected. */
 extern int64 gk_citus_shards(Oid relation_id);
 
-/*
- * True if the transaction has used rows that Citus keeps on this server without a connection.  From
- * then on, Citus refuses what needs one, as ANALYZE and the tasks of EXPLAIN do.  SPI must be
- * connected, and Citus be there.
- */
-extern bool gk_citus_has_used_shards(void);
-
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);
-
-/*
- * The rows of a query, as the workers' planners expect them; a negative number if the plan does
- * not say.  Citus' own plans are of a constant number.  SPI must be connected.
- */
-extern double gk_citus_rows(const char *query);
 
 #endif							/* GK_CITUS_H */

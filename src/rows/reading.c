@@ -75,6 +75,9 @@ typedef struct GkFeedQuery
 /* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
 #define LEAST_CAST "2.4703282292062328e-324"
 
+/* Rows of a source of Citus, to choose the engine: whoever distributes rows has many. */
+#define ROWS_OF_CITUS 1e7
+
 /* The name of the aggregate. */
 #define FEED_NAME "_gkmeans_feed"
 
@@ -306,15 +309,6 @@ row_query(const GkSource *source)
 	return query.data;
 }
 
-/* The rows that a plan of Citus is of; those of the plan if its tasks do not say. */
-static double
-citus_rows(const GkSourceQuery *query)
-{
-	double		rows = gk_citus_rows(query->text);
-
-	return rows >= 0.0 ? rows : query->plan->planTree->plan_rows;
-}
-
 /*
  * Raises an error if the id of a list of arguments is not of the type that was asked for: its name
  * may have come to mean another one, and a cast to that would call functions of others.
@@ -420,14 +414,18 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 	feeding->processes = workers + 1;
 }
 
-/* Prepares a query that Citus plans, which must not get hold of the aggregate. */
+/*
+ * Prepares a query that Citus plans, which must not get hold of the aggregate.  Only its EXPLAIN
+ * says how many rows it expects: that asks the workers, and waits there for locks, perhaps those of
+ * this transaction, without looking for a cancel.
+ */
 static void
 prepare_rows(const GkSource *source, GkFeedQuery *feeding)
 {
 	feeding->function = InvalidOid;
 	feeding->query = gk_query_plan(source->text, row_query(source), InvalidOid, check_rows,
 								   source);
-	feeding->rows = citus_rows(feeding->query);
+	feeding->rows = ROWS_OF_CITUS;
 	feeding->row_bytes = feeding->query->plan->planTree->plan_width;
 	feeding->processes = 1;
 }
@@ -503,7 +501,7 @@ prepare_once(const GkSource *source, GkFeedQuery *feeding)
 	gk_source_check_columns(source);
 	if (source->forbidden != NIL)
 		check_forbidden(source, feeding);
-	gk_progress_expect(feeding->rows);
+	gk_progress_expect(OidIsValid(feeding->function) ? feeding->rows : 0.0);
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
@@ -50,7 +51,8 @@ static bool is_for_inserts(HeapTuple row, Snapshot snapshot);
 static const AttrNumber planned_of_column[] = {
 	Anum_pg_attribute_attnum, Anum_pg_attribute_attname, Anum_pg_attribute_atttypid,
 	Anum_pg_attribute_atttypmod, Anum_pg_attribute_attcollation, Anum_pg_attribute_attnotnull,
-	Anum_pg_attribute_attgenerated, Anum_pg_attribute_attisdropped, InvalidAttrNumber
+	Anum_pg_attribute_attgenerated, Anum_pg_attribute_attisdropped,
+	Anum_pg_attribute_attfdwoptions, InvalidAttrNumber
 };
 static const AttrNumber planned_of_view[] = {
 	Anum_pg_class_relowner, Anum_pg_class_reloptions, InvalidAttrNumber
@@ -65,6 +67,8 @@ static const Facts of_planned_columns = {AttributeRelationId, AttributeRelidNumI
 Anum_pg_attribute_attrelid, NULL, planned_of_column};
 static const Facts of_generated = {AttrDefaultRelationId, AttrDefaultIndexId,
 Anum_pg_attrdef_adrelid, is_for_inserts};
+static const Facts of_foreign_table = {ForeignTableRelationId, ForeignTableRelidIndexId,
+Anum_pg_foreign_table_ftrelid};
 static const Facts of_children = {InheritsRelationId, InheritsParentIndexId,
 Anum_pg_inherits_inhparent, is_of_other_session};
 static const Facts of_rules = {RewriteRelationId, RewriteRelRulenameIndexId,
@@ -290,6 +294,8 @@ is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 		differ(&of_children, table->oid, snapshot) ||
 		is_proven_otherwise(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
+		(table->relkind == RELKIND_FOREIGN_TABLE &&
+		 differ(&of_foreign_table, table->oid, snapshot)) ||
 		(table->relrowsecurity && (differ(&of_policies, table->oid, snapshot) ||
 								   /* a policy may be for a role, whose members are others now */
 								   differ(&of_roles, InvalidOid, snapshot)));

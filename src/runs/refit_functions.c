@@ -14,13 +14,13 @@
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 #include "refit.h"
 #include "run.h"
 #include "sql_function.h"
 #include "sql_values.h"
+#include "subtransaction.h"
 
 GK_SQL_FUNCTION(gkmeans_refit);
 GK_SQL_FUNCTION(gkmeans_refresh);
@@ -109,37 +109,6 @@ gkmeans_refit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* A function to be tried in a subtransaction. */
-typedef void (*Attempt) (void *argument);
-
-/* Tries a function; returns its error, in the current memory context, or NULL. */
-static ErrorData *
-try_in_subtransaction(Attempt attempt, void *argument)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		attempt(argument);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return error;
-}
-
 /* Commits; returns the error, in the current memory context, or NULL. */
 static ErrorData *
 try_commit(void)
@@ -194,7 +163,7 @@ record_failure(void *argument)
 static ErrorData *
 try_record(Run *run)
 {
-	ErrorData  *error = try_in_subtransaction(record_failure, run);
+	ErrorData  *error = gk_try(record_failure, run, true);
 
 	return error != NULL ? error : try_commit();
 }
@@ -228,7 +197,7 @@ run_in_transactions(Run *run)
 	run->version = gk_enter_run(run->spec.model, run->spec.note);
 	SPI_commit();
 	EnsurePortalSnapshotExists();
-	run->error = try_in_subtransaction(refit, run);
+	run->error = gk_try(refit, run, true);
 	if (run->error == NULL)
 		run->error = try_commit();
 	if (run->error == NULL)

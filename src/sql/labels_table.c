@@ -37,6 +37,7 @@
 #include "snapshot_rows.h"
 #include "source_changes.h"
 #include "source_tables.h"
+#include "subtransaction.h"
 #include "table_name.h"
 
 /* What a table must have, and what one that is made has. */
@@ -843,11 +844,14 @@ analyze(const GkLabelsTable *table, int64 shards)
 	AtEOXact_GUC(false, nest_level);
 }
 
-/* True if Citus would refuse to analyze the table: it has written labels on this server. */
-static bool
-is_left_to_autovacuum(Oid relation_id)
+/* An attempt: has Citus analyze the table.  It refuses that after it has written shards here. */
+static void
+analyze_shards(void *argument)
 {
-	return gk_is_citus_table(relation_id) && gk_citus_has_used_shards();
+	const GkLabelsTable *table = argument;
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
+
+	analyze(table, Max(gk_citus_shards(relation_id), 1));
 }
 
 /*
@@ -860,11 +864,15 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 	char		kind = OidIsValid(relation_id) ? get_rel_relkind(relation_id) : '\0';
 
-	if (written->inserted + written->updated + written->deleted > 0 &&
-		(kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE) &&
-		MAY_ANALYZE(relation_id) && !is_left_to_autovacuum(relation_id) &&
-		ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
-		analyze(table, Max(gk_citus_shards(relation_id), 1));
+	if (written->inserted + written->updated + written->deleted == 0 ||
+		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) ||
+		!MAY_ANALYZE(relation_id) ||
+		!ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
+		return;
+	if (gk_is_citus_table(relation_id))
+		gk_try_without_need(analyze_shards, (void *) table, true);
+	else
+		analyze(table, 1);
 }
 
 /* Makes the table if it is not there, and writes the labels; it is locked. */

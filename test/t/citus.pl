@@ -143,14 +143,16 @@ like(failure(q{SELECT * FROM gkmeans_fit('SELECT _gkmeans_feed(NULL::uuid, 1, 1.
 	qr/the feed of gkmeans can only be called by the functions of gkmeans/, 'the feed in a source is refused');
 like(failure('SELECT * FROM gkmeans._gkmeans_labels() AS l(id bigint)'), qr/the labels of gkmeans can only be read/, 'so are the labels in a query');
 
-# How many rows are expected: Citus' own plans are always of 100,000
-sql('ANALYZE distributed');
+# What waits on a worker for a lock can be cancelled, in the session that reads as in one that only plans
 my $session = $node->background_psql('postgres', on_error_stop => 0);
-start_query($session, q{SELECT count(*) FROM gkmeans_fit('SELECT * FROM distributed WHERE pg_sleep(0.004) IS NOT NULL', '{x,y}', 3)});
-ok($node->poll_query_until('postgres', 'SELECT count(rows_estimated) = 1 FROM gkmeans.progress'), 'a fit says how many rows it expects');
-my $estimate = sql('SELECT rows_estimated FROM gkmeans.progress');
-ok($estimate > 4000 && $estimate < 8000, "as many as the workers' planners do: $estimate");
-$session->quit;
+my $held = $nodes[1]->safe_psql('postgres', q{SET citus.override_table_visibility = off; SELECT min(relname) FROM pg_class WHERE relname ~ '^distributed_[0-9]+$' AND relkind = 'r'});
+my $holder = $nodes[1]->background_psql('postgres', on_error_stop => 1);
+$holder->query_safe($_) for 'SET citus.enable_manual_changes_to_shards = on', 'BEGIN', "LOCK TABLE $held";
+for my $nodes ('', 'auto')
+{
+	like(failure("SET gkmeans.nodes = '$nodes'; SET statement_timeout = 500; SELECT * FROM gkmeans_fit('distributed', '{x,y}', 3)"), qr/statement timeout/, "a wait on a worker ends, nodes '$nodes'");
+}
+$holder->quit;
 
 # Labels
 my $local_labels = q{SELECT md5(string_agg(l::text, '|' ORDER BY id)) FROM local_labels l};
@@ -252,12 +254,12 @@ sub on_nodes
 }
 my %nodes_of = (
 	distributed => 2, columnar => 2, partitioned => 2,
-	reference => 'the rows of the source are on this server',
-	managed => 'the rows of the source are on this server',
+	reference => 'Citus shows no tasks of the source',
+	managed => 'Citus shows no tasks of the source',
 	local => 'the rows of the source are on this server',
 	'SELECT * FROM distributed WHERE id % 7 < 3' => 2,
 	'SELECT * FROM distributed WHERE id = 17 OR x > 5' => 2,
-	'SELECT * FROM distributed WHERE id = 17' => 1,
+	'SELECT * FROM distributed WHERE id = 17' => 'Citus shows no tasks of the source',
 	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN columnar l USING (id)' => 2,
 	'SELECT id, weight, x, height AS y, v FROM seen' => 2,
 	'SELECT id, 1 AS weight, x * 2 AS "the x", y AS x, coalesce(y, 0) AS y, v FROM distributed' => 2,
@@ -266,7 +268,7 @@ my %nodes_of = (
 	'SELECT * FROM distributed WHERE length(now()::text) > 0' => 2,
 	'SELECT id, sum(x) AS x, max(y) AS y FROM distributed GROUP BY id' => 2,
 	'SELECT d.id, d.weight, d.x, l.y, d.v FROM distributed d JOIN local l USING (id)' => 'Citus reads the source in several steps',
-	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'Citus reads the source in several steps',
+	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'Citus ',
 	'SELECT region AS id, sum(x) AS x, min(y) AS y FROM distributed GROUP BY region' => 'Citus ',
 	'SELECT * FROM distributed UNION ALL SELECT * FROM local' => 'Citus ',
 );
@@ -316,9 +318,9 @@ sql('TRUNCATE labels');
 my $said = what_is_sent('SET citus.force_max_query_parallelization = on; ' . label('labels', 'append'));
 my %sessions = map { $_ => 1 } $said =~ /issuing INSERT INTO [^\n]*_gkmeans_label_cluster[^\n]*\n[^\n]* connectionId: (\d+)/g;
 is(scalar(keys %sessions), sql(q{SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = 'labels'::regclass}), 'as many sessions as Citus may take write them');
-unlike($said, qr/issuing EXPLAIN/, 'the workers are not asked for their tasks');
+unlike($said, qr/EXPLAIN/, 'the workers are not asked for their tasks');
 is(sql(sprintf $digest, 'labels'), $expected, 'they are those of the local table');
-like(what_is_sent(label('labels', 'delete', '', 'SELECT * FROM distributed WHERE id = 17') =~ s/, 3, id_column/, 1, id_column/r), qr/issuing EXPLAIN/, 'unless the plan does not tell them');
+unlike(what_is_sent(label('labels', 'delete', '', 'SELECT * FROM distributed WHERE id = 17') =~ s/, 3, id_column/, 1, id_column/r), qr/EXPLAIN/, 'nor for those of one row');
 is(sql('SELECT count(*), min(id) FROM labels'), '1|17', 'whose labels are written');
 is(way_of(label('labels', 'delete')), 'select', 'all of them again');
 is(way_of(label('labels', 'merge')), 'copy', 'labels that are merged come through the coordinator');
@@ -612,6 +614,26 @@ for my $labels (qw(everywhere only_here also_here))
 	is(sql("BEGIN; DELETE FROM $labels WHERE id = 5; SELECT sum(size) FROM gkmeans_fit('here', '{x}', 3, id_column => 'id', labels_table => '$labels', if_exists => 'merge'); COMMIT"), 6000, "rows of Citus after an own change of $labels");
 }
 is(sql(q{SELECT count(*) FROM everywhere JOIN gkmeans_fit_predict(NULL::int, 'everywhere', '{distance}', 3, id_column => 'id') USING (id)}), 6000, 'a source that the statement reads as well');
+
+# Rows on this server beside what only this session sees, and after what was undone
+sql(q{CREATE TABLE names AS SELECT 1 AS id; SELECT citus_add_local_table_to_metadata('names'); INSERT INTO names SELECT id FROM local WHERE id > 1; CREATE TABLE plain AS SELECT id FROM local});
+for my $nodes ('', 'auto')
+{
+	my $fit_names = "SELECT sum(size) FROM gkmeans_fit('SELECT n.id FROM names n JOIN %s USING (id)', '{id}', 3)";
+	my $begin = "SET gkmeans.nodes = '$nodes'; SET statement_timeout = '30s'; BEGIN";
+	is(sql("SET gkmeans.nodes = '$nodes'; CREATE TEMP TABLE mine AS SELECT id FROM local; " . sprintf($fit_names, 'mine')), 6000, "a temporary table, nodes '$nodes'");
+	is(sql("$begin; TRUNCATE plain; INSERT INTO plain SELECT id FROM local; " . sprintf($fit_names, 'plain') . '; COMMIT'), 6000, 'a table that the transaction has locked');
+	like(sql("$begin; SAVEPOINT s; SELECT count(*) FROM names; ROLLBACK TO s; $fit_here; COMMIT"), qr/\n6000$/, 'rows that were read before a savepoint was undone');
+	is(sql("$begin; SAVEPOINT s; DELETE FROM here WHERE id = 7; ROLLBACK TO s; SELECT sum(size) FROM gkmeans_fit('here', '{x}', 3, id_column => 'id', labels_table => 'also_here', if_exists => 'merge'); COMMIT"), 6000, 'labels after that');
+}
+
+# Comparisons, of models that the workers do not have, or have as others of the same name
+same("SELECT * FROM gkmeans_compare('segments', 'node_segments', '%table%')", 'a comparison of two models');
+same("SELECT * FROM gkmeans_transitions('segments', 'segments', '%table%', 1, 2)", 'transitions between two versions');
+same("SELECT * FROM gkmeans_compare('segments', 'node_segments', 'SELECT x, y FROM %table% WHERE id = 17')", 'a comparison of one row');
+sql(q{SELECT run_command_on_workers('SELECT gkmeans_import_model(''public.segments'', ''{{0,0},{1,1}}'', ''{x,y}'')')});
+same("SELECT * FROM gkmeans_compare('segments', 'node_segments', '%table%')", 'beside other models on the workers');
+sql(q{SELECT run_command_on_workers('DROP TABLE public.segments')});
 
 # Predictions in queries over distributed tables
 my $exported = sql(q{SELECT gkmeans_export('segments')});
