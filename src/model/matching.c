@@ -428,6 +428,23 @@ all_distances(const double *from, int rows, const double *to, int columns, int d
 	return costs;
 }
 
+/* Matches points by their squared distance. */
+void
+gk_match_centroids(const double *from, int rows, const double *to, int columns, int dimension,
+				   int32 *match)
+{
+	double	   *costs;
+
+	if (rows > GK_EXACT_MATCHING || columns > GK_EXACT_MATCHING)
+	{
+		match_many(from, rows, to, columns, dimension, match);
+		return;
+	}
+	costs = all_distances(from, rows, to, columns, dimension);
+	gk_match_exactly(costs, rows, columns, match);
+	pfree(costs);
+}
+
 /* What is cheapest for a row or column, its cost, and the next of its costs. */
 typedef struct Choice
 {
@@ -512,75 +529,4 @@ gk_match_unmoved(const double *from, int rows, const double *to, int columns, in
 	}
 	pfree(of_rows);
 	pfree(of_columns);
-}
-
-/* Copies the points that are not taken, and which they are; how many. */
-static int
-copy_free(const double *points, int count, int dimension, const bool *is_taken, double *copy,
-		  int32 *numbers)
-{
-	int			left = 0;
-
-	for (int i = 0; i < count; i++)
-		if (!is_taken[i])
-		{
-			memcpy(copy + (int64) left * dimension, points + (int64) i * dimension,
-				   dimension * sizeof(double));
-			numbers[left++] = i;
-		}
-	return left;
-}
-
-/* Matches points that are left, by the least sum of squared distances. */
-static void
-match_left(const double *from, int rows, const double *to, int columns, int dimension,
-		   int32 *match)
-{
-	bool	   *is_matched = gk_allocate_zero(rows, sizeof(bool));
-	bool	   *is_taken = gk_allocate_zero(columns, sizeof(bool));
-	double	   *points = gk_allocate(((int64) rows + columns) * dimension, sizeof(double));
-	double	   *column_points = points + (int64) rows * dimension;
-	int32	   *numbers = gk_allocate((int64) rows + columns, sizeof(int32));
-	int32	   *column_numbers = numbers + rows;
-	int32	   *column_of = gk_allocate(rows, sizeof(int32));
-	int			left;
-	int			free_columns;
-
-	for (int i = 0; i < rows; i++)
-		if (match[i] >= 0)
-			is_matched[i] = is_taken[match[i]] = true;
-	left = copy_free(from, rows, dimension, is_matched, points, numbers);
-	free_columns = copy_free(to, columns, dimension, is_taken, column_points, column_numbers);
-	if (left > 0 && free_columns > 0)
-	{
-		double	   *costs = all_distances(points, left, column_points, free_columns, dimension);
-
-		gk_match_exactly(costs, left, free_columns, column_of);
-		for (int i = 0; i < left; i++)
-			match[numbers[i]] = column_of[i] < 0 ? -1 : column_numbers[column_of[i]];
-		pfree(costs);
-	}
-	pfree(is_matched);
-	pfree(is_taken);
-	pfree(points);
-	pfree(numbers);
-	pfree(column_of);
-}
-
-/*
- * Matches points by their squared distance.  The least sum of squares alone prefers many short
- * moves to a long one: where a point is new at one end and one is gone at the other, each of those
- * between would be matched with its neighbour.
- */
-void
-gk_match_centroids(const double *from, int rows, const double *to, int columns, int dimension,
-				   int32 *match)
-{
-	if (rows > GK_EXACT_MATCHING || columns > GK_EXACT_MATCHING)
-	{
-		match_many(from, rows, to, columns, dimension, match);
-		return;
-	}
-	gk_match_unmoved(from, rows, to, columns, dimension, match);
-	match_left(from, rows, to, columns, dimension, match);
 }

@@ -33,18 +33,17 @@ extern void gk_match_greedily(GkMatchPair *pairs, int64 count, int rows, int col
 							  int32 *match);
 
 /*
- * Matches points that are each other's nearest by far: all others are more than twice as far from
- * either of them.  `from` is rows × dimension, `to` columns × dimension; match[row] := its column,
- * or -1.
- */
-extern void gk_match_unmoved(const double *from, int rows, const double *to, int columns,
-							 int dimension, int32 *match);
-
-/*
- * Matches such points first, and then the rest by their squared distance: exactly up to
- * GK_EXACT_MATCHING points on either side.  With more, all are matched greedily.
+ * Matches points by their squared distance; `from` is rows × dimension, `to` columns × dimension.
+ * Exactly up to GK_EXACT_MATCHING, else greedily.
  */
 extern void gk_match_centroids(const double *from, int rows, const double *to, int columns,
 							   int dimension, int32 *match);
+
+/*
+ * Matches points that are each other's nearest by far: all others are more than twice as far from
+ * either of them.  match[row] := its column, or -1.
+ */
+extern void gk_match_unmoved(const double *from, int rows, const double *to, int columns,
+							 int dimension, int32 *match);
 
 #endif							/* GK_MATCHING_H */

@@ -71,7 +71,7 @@ typedef struct Refit
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	bool	   *has_rows;		/* by place: in its own scale, rows belong to a cluster of it */
 	bool	   *continues;		/* by place: a cluster of the new version continues it */
-	GkLabelsBefore *labels_before;	/* the ids that it gave the rows */
+	GkLabelsBefore *labels_before;	/* the places that it gave the rows */
 	GkDrift		drift;
 	bool		has_drift;
 	char	  **names;			/* of the new version's clusters, by place; NULL = none */
@@ -468,44 +468,44 @@ list_places(const Refit *refit, int32 *places, double *points)
 }
 
 /*
- * Labels the rows, in a new scale, with the deployed version; ids[label] := the id of its cluster,
+ * Labels the rows, in a new scale, with the deployed version; places[label] := that of its cluster,
  * or -1 if that has lost its rows, so that whatever belongs to it in the new scale moves.
  */
 static void
-label_in_new_scale(Refit *refit, int32 *ids)
+label_in_new_scale(Refit *refit, int32 *places)
 {
 	const GkModel *model = refit->deployed;
 	GkCall	   *call = &refit->call;
 	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
 	GkCluster  *now = gk_allocate(model->k, sizeof(GkCluster));
-	int			count = list_places(refit, ids, points);
+	int			count = list_places(refit, places, points);
 
-	for (int i = 0; i < model->k; i++)
-		ids[i] = i < count ? gk_cluster_id(model, ids[i]) : -1;
+	for (int i = count; i < model->k; i++)
+		places[i] = -1;
 	refit->result->inertia_before =
 		gk_fit_label(call->job, &call->arguments.fit, &refit->prepared, points, model->k, now);
 }
 
 /*
- * Labels the rows with the deployed version, unless that was done, and keeps the labels, to
- * count changes.
+ * Labels the rows with the deployed version, unless that was done, and keeps the labels, to find
+ * the clusters that go on, and count changes.
  */
 static void
 keep_labels(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
 	GkCall	   *call = &refit->call;
-	int32	   *ids = gk_allocate(model->k, sizeof(int32));
+	int32	   *places = gk_allocate(model->k, sizeof(int32));
 
 	if (!keeps_scale(refit))
-		label_in_new_scale(refit, ids);
+		label_in_new_scale(refit, places);
 	else						/* a label is a centroid's place in the order of ties */
 		for (int i = 0; i < model->k; i++)
-			ids[i] = gk_cluster_id(model, gk_cluster_at(model, i));
-	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, ids);
+			places[i] = gk_cluster_at(model, i);
+	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, places);
 }
 
-/* Marks a place as continued by a cluster, if it had rows and no other continues it. */
+/* Marks a place as continued; true if it had rows and nothing else continues it. */
 static bool
 take_place(bool *is_left, int32 place)
 {
@@ -515,21 +515,16 @@ take_place(bool *is_left, int32 place)
 	return is_free;
 }
 
-/*
- * Finds the places that the clusters continue after a fit from the deployed centroids: that of a
- * centroid which is almost the same, or else their own.  One that was moved to other rows only
- * continues the cluster to which its centroid belongs, if no other does.
- */
+/* Finds the clusters that continue those at whose centroids theirs are almost. */
 static void
-find_kept(const Refit *refit, const int32 *places, int count, const double *points,
-		  int32 *continued)
+find_unmoved(const Refit *refit, int32 *continued, bool *is_left)
 {
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
-	bool	   *is_left = gk_allocate(model->k, sizeof(bool));
-	int32		nearest;
+	int32	   *places = gk_allocate(model->k, sizeof(int32));
+	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
+	int			count = list_places(refit, places, points);
 
-	memcpy(is_left, refit->has_rows, model->k * sizeof(bool));
 	gk_match_unmoved(fit->model.points, fit->k, points, count, model->dimension, continued);
 	for (int64 c = 0; c < fit->k; c++)
 		if (continued[c] >= 0)
@@ -537,6 +532,44 @@ find_kept(const Refit *refit, const int32 *places, int count, const double *poin
 			continued[c] = places[continued[c]];
 			is_left[continued[c]] = false;
 		}
+	pfree(places);
+	pfree(points);
+}
+
+/* Finds others that keep most of their rows, and have few more. */
+static void
+find_majorities(const Refit *refit, int32 *continued, bool *is_left)
+{
+	const GkFit *fit = &refit->call.fit;
+	int32	   *match = gk_allocate(fit->labels, sizeof(int32));
+
+	gk_match_majorities(refit->labels_before, refit->call.engine, fit->labels, refit->deployed->k,
+						match);
+	for (int64 label = 0; label < fit->labels; label++)
+	{
+		int32		c = fit->model.place_of_label[label];
+
+		if (c >= 0 && match[label] >= 0 && continued[c] < 0 && take_place(is_left, match[label]))
+			continued[c] = match[label];
+	}
+	pfree(match);
+}
+
+/*
+ * Finds the places that other clusters continue after a fit from the deployed centroids: their own.
+ * But one that was moved to other rows only continues the cluster to which its centroid belongs, if
+ * no other does.
+ */
+static void
+find_kept(const Refit *refit, int32 *continued, bool *is_left)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	int32	   *places = gk_allocate(model->k, sizeof(int32));
+	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
+	int32		nearest;
+
+	(void) list_places(refit, places, points);
 	for (int64 c = 0; c < fit->k; c++)
 		if (continued[c] < 0 && !fit->is_moved[fit->clusters[c].id] &&
 			take_place(is_left, fit->clusters[c].id))
@@ -550,29 +583,72 @@ find_kept(const Refit *refit, const int32 *places, int count, const double *poin
 		if (take_place(is_left, places[nearest]))
 			continued[c] = places[nearest];
 	}
-	pfree(is_left);
+	pfree(places);
+	pfree(points);
 }
 
-/* Finds the places that the clusters continue in the deployed version; -1 = none. */
+/* Copies numbered points. */
+static void
+copy_points(const double *points, int dimension, const int32 *numbers, int count, double *copy)
+{
+	for (int i = 0; i < count; i++)
+		memcpy(copy + i * (int64) dimension, points + numbers[i] * (int64) dimension,
+			   dimension * sizeof(double));
+}
+
+/* Matches other clusters with the places that are left, after a fresh start. */
+static void
+match_left(const Refit *refit, int32 *continued, const bool *is_left)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	int			d = model->dimension;
+	int32	   *clusters = gk_allocate(fit->k, sizeof(int32));
+	int32	   *places = gk_allocate(model->k, sizeof(int32));
+	double	   *from = gk_allocate(fit->k * d, sizeof(double));
+	double	   *to = gk_allocate(model->k * (int64) d, sizeof(double));
+	int32	   *match = gk_allocate(fit->k, sizeof(int32));
+	int			rows = 0;
+	int			columns = 0;
+
+	for (int64 c = 0; c < fit->k; c++)
+		if (continued[c] < 0)
+			clusters[rows++] = (int32) c;
+	for (int i = 0; i < model->k; i++)
+		if (is_left[gk_cluster_at(model, i)])
+			places[columns++] = gk_cluster_at(model, i);
+	copy_points(fit->model.points, d, clusters, rows, from);
+	copy_points(refit->points, d, places, columns, to);
+	if (rows > 0 && columns > 0)
+		gk_match_centroids(from, rows, to, columns, d, match);
+	for (int i = 0; i < rows && columns > 0; i++)
+		continued[clusters[i]] = match[i] < 0 ? -1 : places[match[i]];
+	pfree(clusters);
+	pfree(places);
+	pfree(from);
+	pfree(to);
+	pfree(match);
+}
+
+/*
+ * Finds the places that the clusters continue in the deployed version; -1 = none.  Neither rule is
+ * enough alone: a cluster whose centroid stays may lose most rows of its label to one that appears
+ * beside it, and one that keeps its rows may have its centroid pulled away by an outlier.
+ */
 static void
 find_continued(const Refit *refit, int32 *continued)
 {
 	const GkModel *model = refit->deployed;
-	const GkFit *fit = &refit->call.fit;
-	int32	   *places = gk_allocate(model->k, sizeof(int32));
-	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
-	int			count = list_places(refit, places, points);
+	bool	   *is_left = gk_allocate(model->k, sizeof(bool));
 
-	if (fit->best_start == GK_EARLIER_START)
-		find_kept(refit, places, count, points, continued);
+	memcpy(is_left, refit->has_rows, model->k * sizeof(bool));
+	find_unmoved(refit, continued, is_left);
+	find_majorities(refit, continued, is_left);
+	if (refit->call.fit.best_start == GK_EARLIER_START)
+		find_kept(refit, continued, is_left);
 	else
-	{
-		gk_match_centroids(fit->model.points, fit->k, points, count, model->dimension, continued);
-		for (int64 c = 0; c < fit->k; c++)
-			continued[c] = continued[c] < 0 ? -1 : places[continued[c]];
-	}
-	pfree(places);
-	pfree(points);
+		match_left(refit, continued, is_left);
+	pfree(is_left);
 }
 
 /* Gives the clusters the numbers of those that they continue, and others the lowest free ones. */
@@ -613,13 +689,17 @@ number_clusters(Refit *refit)
 static int64
 count_moved(Refit *refit)
 {
+	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
-	int32	   *ids = gk_allocate(fit->labels, sizeof(int32));
+	int32	   *then = gk_allocate(model->k, sizeof(int32));
+	int32	   *now = gk_allocate(fit->labels, sizeof(int32));
 
+	for (int place = 0; place < model->k; place++)
+		then[place] = gk_cluster_id(model, place);
 	for (int64 label = 0; label < fit->labels; label++)
-		ids[label] = fit->model.place_of_label[label] < 0 ? -1
+		now[label] = fit->model.place_of_label[label] < 0 ? -1
 			: fit->clusters[fit->model.place_of_label[label]].id;
-	return gk_count_moved(refit->labels_before, refit->call.engine, ids);
+	return gk_count_moved(refit->labels_before, refit->call.engine, then, now);
 }
 
 /* Fits the rows. */

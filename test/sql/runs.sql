@@ -492,6 +492,14 @@ INSERT INTO spend VALUES (2000, 1000000);
 SELECT is(row(version, moved)::text, '(2,6)', 'no other rows move') FROM gkmeans_refit('spend_kinds', starts => 0);
 SELECT is((SELECT row(cluster_id, name)::text FROM gkmeans_clusters('spend_kinds', 1) WHERE size = 1000), (SELECT row(cluster_id, name)::text FROM gkmeans_clusters('spend_kinds') WHERE size = 1000), 'and their cluster keeps number and name');
 
+-- Two outliers: one begins a cluster, and the other pulls another cluster's centroid away, which keeps its rows
+CREATE TABLE lone AS SELECT i AS id, (CASE WHEN i <= 200 THEN 0 WHEN i <= 205 THEN 10 ELSE 80 END + i % 4 * 0.1)::float8 AS x FROM generate_series(1, 405) i;
+SELECT gkmeans_create_model('lone_kinds', 'lone', '{x}', 3);
+SELECT gkmeans_name_clusters('lone_kinds', (SELECT array_agg(round(centroid[1])::text ORDER BY cluster_id) FROM gkmeans_clusters('lone_kinds')));
+INSERT INTO lone VALUES (1000, 1000000), (1001, 10000);
+SELECT is(row(version, moved)::text, '(2,6)', 'the others do not move') FROM gkmeans_refit('lone_kinds', starts => 0);
+SELECT is((SELECT name FROM gkmeans_clusters('lone_kinds') WHERE size = 201), '80', 'and their cluster keeps its name');
+
 -- More clusters than are matched exactly, all of them on one side of where they were
 CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
 SELECT count(*) FROM gkmeans_create_model('crowd_kinds', 'crowd', '{x}', 2100, quality => 'fast');
@@ -500,18 +508,18 @@ SELECT is(row(status, deployed)::text, '(fitted,t)', 'a refit of many clusters f
 SELECT is(array_agg(cluster_id ORDER BY cluster_id), (SELECT array_agg(i) FROM generate_series(0, 2099) i), 'each has a number of its own') FROM gkmeans_clusters('crowd_kinds');
 
 -- So many clusters that have rows are matched by their distance: the nearest centroid first, and each with the nearest that is free
-CREATE TABLE mass AS SELECT i::float8 AS x FROM generate_series(0, 2099) i;
-SELECT count(*) FROM gkmeans_create_model('mass_kinds', 'mass', '{x}', 2100, quality => 'fast');
+CREATE TABLE mass AS SELECT i::float8 AS x FROM generate_series(0, 2399) i;
+SELECT count(*) FROM gkmeans_create_model('mass_kinds', 'mass', '{x}', 2400, quality => 'fast');
 CREATE TABLE places AS SELECT cluster_id, centroid[1] AS x FROM gkmeans_clusters('mass_kinds');
 UPDATE mass SET x = x + 0.25 * sign(x - 1000);
 DELETE FROM mass WHERE x = 1000;
 SELECT is(status, 'fitted', 'a refit of many clusters, one of which has no row') FROM gkmeans_refit('mass_kinds', starts => 0, deploy => 'always');
-SELECT results_eq($$SELECT count(*), sum(abs(c.centroid[1] - p.x)) FROM gkmeans_clusters('mass_kinds') c JOIN places p USING (cluster_id)$$, 'VALUES (2099::bigint, 2099 * 0.25::float8)', 'the others keep their numbers');
+SELECT results_eq($$SELECT count(*), sum(abs(c.centroid[1] - p.x)) FROM gkmeans_clusters('mass_kinds') c JOIN places p USING (cluster_id)$$, 'VALUES (2399::bigint, 2399 * 0.25::float8)', 'the others keep their numbers');
 SELECT count(*) FROM gkmeans_deploy('mass_kinds', 1);
-INSERT INTO mass SELECT 1000 UNION ALL SELECT 10000 + 100 * i FROM generate_series(1, 2100) i;
+INSERT INTO mass SELECT 1000 UNION ALL SELECT 10000 + 100 * i FROM generate_series(1, 2400) i;
 SELECT is(status, 'fitted', 'a refit of which most clusters are far away, all on one side') FROM gkmeans_refit('mass_kinds', deploy => 'always');
 CREATE TABLE far_places AS SELECT c.centroid[1] AS x, p.x AS place FROM gkmeans_clusters('mass_kinds') c JOIN places p USING (cluster_id) WHERE c.centroid[1] >= 10000;
-SELECT ok(count(*) > 1900 AND max(place) > 2090 AND bool_and(place < before OR before IS NULL), 'the farther they are, the farther are those that they continue') FROM (SELECT place, lag(place) OVER (ORDER BY x) AS before FROM far_places) f;
+SELECT ok(count(*) > 1900 AND max(place) > 2390 AND bool_and(place < before OR before IS NULL), 'the farther they are, the farther are those that they continue') FROM (SELECT place, lag(place) OVER (ORDER BY x) AS before FROM far_places) f;
 
 -- A row between two centroids keeps its cluster in a new scale, too
 CREATE TABLE tie (id int, x float8);
