@@ -508,24 +508,41 @@ unlock(const List *locked, const List *parents)
 			UnlockRelationOid(lfirst_oid(cell), AccessExclusiveLock);
 }
 
-/* Waits until those have ended who are writing the table; others can read it meanwhile. */
+/* Adds a hint if those who write the table cannot be waited for. */
+static void
+explain_writers(void *arg)
+{
+	const GkLabelsTable *table = arg;
+
+	switch (geterrcode())
+	{
+		case ERRCODE_T_R_DEADLOCK_DETECTED:
+			errhint("Another transaction has written the table and waits for this one. Begin both "
+					"with \"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE\".", table->output.name);
+			break;
+		case ERRCODE_LOCK_NOT_AVAILABLE:
+			errhint("A transaction that has written the table is still open. pg_stat_activity "
+					"shows it, with state \"idle in transaction\", or pg_prepared_xacts.");
+			break;
+		default:
+			break;
+	}
+}
+
+/* Waits for those who are writing the table; others can read it meanwhile. */
 static void
 wait_for_writers(const GkLabelsTable *table)
 {
-	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
-	List	   *tags = NIL;
+	ErrorContextCallback callback = {.callback = explain_writers,.arg = (void *) table};
 	ListCell   *cell;
 
-	foreach(cell, gk_family_of(table->output.relation_id))
-	{
-		LOCKTAG    *tag = palloc(sizeof(LOCKTAG));
-
-		SET_LOCKTAG_RELATION(*tag, MyDatabaseId, lfirst_oid(cell));
-		tags = lappend(tags, tag);
-	}
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	WaitForLockersMultiple(tags, ShareLock, false);
+	foreach(cell, gk_family_of(table->output.relation_id))
+	{
+		LockRelationOid(lfirst_oid(cell), ShareLock);
+		UnlockRelationOid(lfirst_oid(cell), ShareLock);
+	}
 	error_context_stack = callback.previous;
 }
 
