@@ -59,6 +59,29 @@ is_given(const char *name, Oid type, Datum value)
 		strcmp(TextDatumGetCString(value), "given") == 0;
 }
 
+/*
+ * The number of clusters that a call asks for by an array of centroids, which is no part of a
+ * definition; 0 if by none.  A version may have found fewer.
+ */
+static int
+centroids_given(FunctionCallInfo fcinfo, char *const *names)
+{
+	for (int i = 0; i < PG_NARGS(); i++)
+	{
+		if (PG_ARGISNULL(i))
+			continue;
+		if (strcmp(names[i], "k") == 0)
+			return 0;
+		if (strcmp(names[i], "initial_centroids") == 0 || strcmp(names[i], "centroids") == 0)
+		{
+			ArrayType  *array = PG_GETARG_ARRAYTYPE_P(i);
+
+			return ARR_NDIM(array) == 2 ? ARR_DIMS(array)[0] : 0;
+		}
+	}
+	return 0;
+}
+
 /* Appends an array of texts. */
 static void
 append_texts(StringInfo json, ArrayType *array)
@@ -185,6 +208,7 @@ gk_definition(FunctionCallInfo fcinfo)
 	Oid		   *types;
 	char	  **names;
 	char	   *modes;
+	int			given;
 
 	if (!HeapTupleIsValid(function))
 		ereport(ERROR,
@@ -209,6 +233,9 @@ gk_definition(FunctionCallInfo fcinfo)
 		appendStringInfoString(&json, ": ");
 		append_value(&json, types[i], PG_GETARG_DATUM(i));
 	}
+	given = centroids_given(fcinfo, names);
+	if (given > 0)
+		appendStringInfo(&json, ", \"k\": %d", given);
 	appendStringInfoChar(&json, '}');
 	return json.data;
 }
@@ -227,6 +254,16 @@ gk_define_features(const char *definition, ArrayType *features)
 	append_texts(&json, features);
 	appendStringInfoChar(&json, '}');
 	return json.data;
+}
+
+/* Adds a number of clusters. */
+Jsonb *
+gk_define_k(const Jsonb *definition, int64 k)
+{
+	char	   *json = psprintf("{\"k\": " INT64_FORMAT "}", k);
+	Datum		added = DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
+
+	return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(definition), added));
 }
 
 /* The default of the column "definition", as the catalog has it; NULL if there is none. */
@@ -299,7 +336,7 @@ without(Datum definition, const char *key)
 char *
 gk_define_again(Relation relation, const char *imported, bool is_scaled)
 {
-	static const char *const of_clusters[] = {"k", "k_candidates", "criterion"};
+	static const char *const of_choice[] = {"k_candidates", "criterion"};
 	Jsonb	   *now = find_definition(relation);
 	Datum		kept = JsonbPGetDatum(now);
 	Datum		added = DirectFunctionCall1(jsonb_in, CStringGetDatum(imported));
@@ -308,8 +345,8 @@ gk_define_again(Relation relation, const char *imported, bool is_scaled)
 	/* by the search path of a source, the tables of the old definition could be others */
 	if (now == NULL || gk_definition_text(DatumGetJsonbP(added), "source") != NULL)
 		return pstrdup(imported);
-	for (int i = 0; i < lengthof(of_clusters); i++)
-		kept = without(kept, of_clusters[i]);
+	for (int i = 0; i < lengthof(of_choice); i++)
+		kept = without(kept, of_choice[i]);
 	/* a refit keeps the scale of the version, and finds one anew as it is called here */
 	scale = gk_definition_text(now, "scale");
 	if (!is_scaled || (scale != NULL && strcmp(scale, "none") == 0))

@@ -17,7 +17,7 @@
 
 /*
  * The arguments of a call by name, and the current search path.  NULLs are left out, and so are
- * arguments that do not affect how a model is fitted.
+ * arguments that do not affect how a model is fitted.  Of centroids, k is their number.
  */
 extern char *gk_definition(FunctionCallInfo fcinfo);
 
@@ -26,6 +26,9 @@ extern char *gk_definition(FunctionCallInfo fcinfo);
  * from a version, which others than the owner may be allowed to write.
  */
 extern char *gk_define_features(const char *definition, ArrayType *features);
+
+/* The same with a number of clusters, for the version that is asked for it by no definition. */
+extern Jsonb *gk_define_k(const Jsonb *definition, int64 k);
 
 /*
  * The definition of a model: the default of its column "definition", which only its owner can
@@ -67,8 +70,8 @@ extern bool gk_is_definition_key(const char *name);
 
 /*
  * The definition of a model that gets an imported version: its own, with what the import says
- * instead, and without what would contradict it: a number of clusters, or a scale if the version
- * has none.  If the import names a source, all of it is that of the import.
+ * instead, and without what would contradict it: how the number of clusters was chosen, or a scale
+ * if the version has none.  If the import names a source, all of it is that of the import.
  */
 extern char *gk_define_again(Relation relation, const char *imported, bool is_scaled);
 

@@ -798,7 +798,7 @@ gk_draft_exported(GkDraft *draft, Jsonb *exported)
 	return model->k;
 }
 
-/* A definition with the features and the metric of an exported model. */
+/* A definition with the number of clusters, the features and the metric of an exported model. */
 char *
 gk_define_exported(const char *definition, Jsonb *exported)
 {
@@ -807,7 +807,7 @@ gk_define_exported(const char *definition, Jsonb *exported)
 	Datum		both;
 
 	initStringInfo(&json);
-	appendStringInfo(&json, "{\"metric\":\"%s\"",
+	appendStringInfo(&json, "{\"k\":%d,\"metric\":\"%s\"", model->k,
 					 model->metric == GK_COSINE ? "cosine" : "euclidean");
 	append_texts(&json, "features", model->features != NULL ? model->features
 				 : (char *const *) &model->array_column,

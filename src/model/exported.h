@@ -26,7 +26,7 @@ extern GkModel *gk_unpack_exported(Jsonb *exported);
  */
 extern int	gk_draft_exported(GkDraft *draft, Jsonb *exported);
 
-/* What a definition says of such a version: features and metric. */
+/* What a definition says of such a version: its number of clusters, features and metric. */
 extern char *gk_define_exported(const char *definition, Jsonb *exported);
 
 #endif							/* GK_EXPORTED_H */

@@ -107,6 +107,19 @@ set_text(GkDefinedCall *defined, const char *name, const char *text)
 }
 
 /*
+ * The clusters that the deployed version was asked for, of which it may have found fewer; what its
+ * row says of that may be made up.
+ */
+static int64
+asked_before(const Refit *refit)
+{
+	double		k = refit->then.k_asked;
+
+	return k > refit->deployed->k && k <= GK_MAX_CLUSTERS && k == floor(k) ? (int64) k
+		: refit->deployed->k;
+}
+
+/*
  * Makes the arguments of the fit.  What was chosen automatically stays the same; a labels table
  * that had to be new then is the model's now.
  */
@@ -131,7 +144,10 @@ define(Refit *refit)
 						gk_model_name(refit->relation)),
 				 errhint("Name them with gkmeans_alter_model().")));
 	if (!gk_is_defined(defined, "k"))
-		gk_set_defined(defined, "k", Int64GetDatum(refit->deployed->k));
+	{
+		gk_set_defined(defined, "k", Int64GetDatum(asked_before(refit)));
+		refit->definition = gk_define_k(refit->definition, asked_before(refit));
+	}
 	if (mode == NULL || strcmp(mode, "error") == 0)
 		set_text(defined, "labels_mode", "merge");
 	set_text(defined, "labels_table", spec->labels_table);

@@ -47,7 +47,7 @@ SELECT gkmeans_import_model('i', '{{0},{1}}');
 SELECT is(gkmeans_alter_model('i', '{"seed": 7}') -> 'seed', '7', 'a model without a source');
 SELECT is(gkmeans_alter_model('i', '{"source": "SELECT x AS x1 FROM data"}') ->> 'source', 'SELECT x AS x1 FROM data', 'gets one');
 SELECT gkmeans_create_model('given', 'data', '{x}', initial_centroids => '{{0},{10}}', init => 'given');
-SELECT is(gkmeans_alter_model('given', '{"n_init": 3}') -> 'n_init', '3', 'initial centroids are no part of a definition');
+SELECT is(gkmeans_alter_model('given', '{"n_init": 3}') - 'search_path', '{"k": 2, "source": "data", "features": ["x"], "n_init": 3}' || defaults, 'of initial centroids, their number is part of a definition') FROM (SELECT d - '{k,source,features,init,n_init}'::text[] AS defaults FROM first) AS first;
 
 -- The search path is that of the definition
 CREATE SCHEMA elsewhere;

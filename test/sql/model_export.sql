@@ -103,7 +103,7 @@ SELECT is((SELECT status FROM complete_back), 'imported', 'what it is');
 SELECT is(gkmeans_import_model('other', exported => :'exported'), 3, 'import');
 SELECT is((SELECT array_agg(gkmeans_anomaly_percentile('other', a, b, c, d) ORDER BY id) FROM iris), (SELECT array_agg(gkmeans_anomaly_percentile('m', a, b, c, d) ORDER BY id) FROM iris), 'percentiles as before');
 SELECT is((SELECT array_agg(gkmeans_name('other', i) ORDER BY id) FROM iris i), (SELECT array_agg(gkmeans_name('m', i) ORDER BY id) FROM iris i), 'names as before');
-SELECT is((SELECT definition - 'search_path' FROM other), '{"metric": "euclidean", "features": ["a","b","c","d"]}', 'what the model was asked for is not taken over');
+SELECT is((SELECT definition - 'search_path' FROM other), '{"k": 3, "metric": "euclidean", "features": ["a","b","c","d"]}', 'what else the model was asked for is not taken over');
 SELECT is((SELECT status FROM other), 'imported', 'status');
 SELECT is(gkmeans_import_model('other', exported => :'exported', if_exists => 'replace', note => 'again'), 3, 'another version');
 SELECT is((SELECT array_agg(note ORDER BY version) FROM other), '{NULL,again}', 'with a note of its own');
