@@ -47,6 +47,9 @@
 /* Citus sets on the workers what is set for a transaction if this is "local", by default "none". */
 #define CITUS_PROPAGATION "citus.propagate_set_commands"
 
+/* Citus locks and empties the shards of a table only if this is on, as it is by default. */
+#define CITUS_COMMANDS "citus.enable_ddl_propagation"
+
 /* The least default_statistics_target of a shard. */
 #define LEAST_TARGET 10
 
@@ -546,17 +549,42 @@ wait_for_writers(const GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
+/* Begins a nest level of the settings in which Citus takes commands to the shards of its table. */
+static int
+begin_commands(const GkLabelsTable *table)
+{
+	int			nest_level;
+
+	if (!gk_is_citus_table(table->output.relation_id))
+		return 0;
+	nest_level = NewGUCNestLevel();
+	(void) set_config_option(CITUS_COMMANDS, "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	return nest_level;
+}
+
+/* Ends that level, as after an error: Citus sets the same for the transaction, which would stay. */
+static void
+end_commands(int nest_level)
+{
+	if (nest_level > 0)
+		AtEOXact_GUC(false, nest_level);
+}
+
 /* Empties the table, with a hint if that cannot be; says whether it had rows. */
 static void
 truncate_table(const GkLabelsTable *table, bool *had_rows)
 {
 	ErrorContextCallback callback = {.callback = explain_truncate,.arg = (void *) table};
+	int			nest_level;
 
 	*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
+	nest_level = begin_commands(table);
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	gk_truncate(&table->output);
 	error_context_stack = callback.previous;
+	end_commands(nest_level);
 }
 
 /* Looks again for a table that did not exist before, and keeps other fits from creating it. */
@@ -606,6 +634,7 @@ lock_table(const GkLabelsTable *table)
 {
 	ErrorContextCallback callback = {.callback = explain_lock,.arg = (void *) table};
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+	int			nest_level;
 
 	/* LOCK TABLE refuses foreign tables */
 	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
@@ -613,10 +642,12 @@ lock_table(const GkLabelsTable *table)
 		LockRelationOid(relation_id, ShareUpdateExclusiveLock);
 		return;
 	}
+	nest_level = begin_commands(table);
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
 	error_context_stack = callback.previous;
+	end_commands(nest_level);
 }
 
 /* True if others have written or altered the table, which is locked, since a snapshot was taken. */

@@ -210,6 +210,8 @@ for my $mode (qw(append replace))
 	is(sql(label('columnar_labels', $mode)), 3, "labels into a columnar table: $mode");
 	is(sql(sprintf $digest, 'columnar_labels'), $expected, "$mode: they are those of the local table");
 }
+is(sql('SET citus.enable_ddl_propagation = off; ' . label('columnar_labels', 'replace') . '; SHOW citus.enable_ddl_propagation'), "3\noff", 'replaced in a session whose commands stay on this server');
+is(sql(sprintf $digest, 'columnar_labels'), $expected, 'they are those of the local table, and no others');
 
 # What cannot work is refused before a row is read
 sub fails_early
@@ -325,6 +327,7 @@ is(sql('SELECT count(*), min(id) FROM labels'), '1|17', 'whose labels are writte
 is(way_of(label('labels', 'delete')), 'select', 'all of them again');
 is(way_of(label('labels', 'merge')), 'copy', 'labels that are merged come through the coordinator');
 is(way_of(label('reference_labels', 'delete')), 'copy', 'so do those of a reference table');
+like(what_is_sent("SET citus.enable_ddl_propagation = $_; " . label('labels', 'merge')), qr/^LOCK public\.labels /m, "which writers of other servers wait for: commands to others $_") for qw(on off);
 sql(q{CREATE TABLE stamped (LIKE labels); ALTER TABLE stamped ADD version int, ADD labelled_at timestamptz; SELECT create_distributed_table('stamped', 'id', colocate_with => 'distributed')});
 is(way_of(label('stamped', 'append')), 'select', 'columns that are the same in all rows');
 is(sql('SELECT count(*), count(version), count(DISTINCT labelled_at) FROM stamped'), '6000|0|1', 'are filled');
