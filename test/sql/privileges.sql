@@ -238,6 +238,75 @@ SELECT is(count(*)::int, 0, 'no function of the extension is SECURITY DEFINER')
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'gkmeans' WHERE p.prosecdef;
 
+-- Where EXECUTE was revoked from everybody: what calls and views need, as docs/sql-reference.md lists it
+CREATE TABLE members AS SELECT p.oid::regprocedure AS routine, proname::text AS name
+FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
+JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'gkmeans';
+DO $$ DECLARE member record; BEGIN
+	FOR member IN SELECT * FROM members LOOP EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', member.routine); END LOOP;
+END $$;
+CREATE ROLE gk_few;
+GRANT USAGE, CREATE ON SCHEMA gk_test TO gk_few;
+CREATE FUNCTION needed(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE granted text[] := '{}'; missing text; said text;
+BEGIN
+	LOOP
+		BEGIN
+			SET LOCAL ROLE gk_few;
+			EXECUTE call;
+			RESET ROLE;
+			EXIT;
+		EXCEPTION WHEN insufficient_privilege THEN
+			GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
+			missing := substring(said FROM '^permission denied for (?:function|aggregate|procedure) (\w+)$');
+			IF missing IS NULL OR missing = ANY (granted) THEN RETURN said; END IF;
+			EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO gk_few', (SELECT routine FROM members WHERE name = missing));
+			granted := granted || missing;
+		END;
+	END LOOP;
+	FOREACH missing IN ARRAY granted LOOP EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM gk_few', (SELECT routine FROM members WHERE name = missing)); END LOOP;
+	RETURN string_agg(name, ' ' ORDER BY name COLLATE "C") FROM unnest(granted) AS name;
+END $$;
+CREATE TABLE rows_of_few AS SELECT i AS id, i % 2 * 10 + i / 100.0 AS x, i % 2 AS label FROM generate_series(1, 40) AS i;
+GRANT SELECT ON rows_of_few TO gk_few;
+SELECT is(needed(call), needs, call) FROM (VALUES
+	($$SELECT gkmeans_fit('rows_of_few', '{x}', 2)$$, '_gkmeans_feed gkmeans_fit'),
+	($$SELECT gkmeans_fit('rows_of_few', '{x}', 2, id_column => 'id', labels_table => 'labels_of_few')$$, '_gkmeans_feed gkmeans_fit'),
+	($$SELECT gkmeans_fit_predict(NULL::int, 'rows_of_few', '{x}', 2, id_column => 'id')$$, '_gkmeans_feed gkmeans_fit_predict'),
+	($$SELECT gkmeans_create_model('model_of_few', 'rows_of_few', '{x}', 2, id_column => 'id', labels_table => 'segments_of_few')$$, '_gkmeans_feed gkmeans_create_model'),
+	($$SELECT gkmeans_import_model('imported_of_few', '{{0},{10}}', '{x}', source => 'rows_of_few')$$, 'gkmeans_import_model'),
+	($$SELECT gkmeans_select_k('rows_of_few', '{x}', '{2,3}')$$, '_gkmeans_feed gkmeans_select_k'),
+	($$SELECT gkmeans_refit('model_of_few')$$, '_gkmeans_feed gkmeans_refit'),
+	($$SELECT gkmeans_assign('model_of_few')$$, '_gkmeans_feed gkmeans_assign'),
+	($$SELECT gkmeans_predict_rows(NULL::int, 'model_of_few', 'rows_of_few', 'id')$$, '_gkmeans_feed gkmeans_predict_rows'),
+	($$SELECT gkmeans_evaluate('model_of_few')$$, '_gkmeans_feed gkmeans_evaluate'),
+	($$SELECT gkmeans_evaluate_labels('rows_of_few', '{x}', 'label')$$, '_gkmeans_feed gkmeans_evaluate_labels'),
+	($$SELECT gkmeans_cluster_quality('model_of_few')$$, '_gkmeans_feed gkmeans_cluster_quality'),
+	($$SELECT gkmeans_drift('model_of_few')$$, '_gkmeans_feed gkmeans_drift'),
+	($$SELECT gkmeans_feature_drift('model_of_few')$$, '_gkmeans_feed gkmeans_feature_drift'),
+	($$SELECT gkmeans_compare('model_of_few', 'imported_of_few')$$, 'gkmeans_compare gkmeans_predict_version'),
+	($$SELECT gkmeans_transitions('model_of_few', 'imported_of_few')$$, 'gkmeans_predict_version gkmeans_transitions'),
+	($$SELECT gkmeans_compare_labels('rows_of_few', 'id', 'label')$$, 'gkmeans_compare_labels'),
+	($$SELECT gkmeans_score('model_of_few', r) FROM rows_of_few r$$, 'gkmeans_score'),
+	($$SELECT gkmeans_predict_with(gkmeans_export('model_of_few')::jsonb, 1)$$, 'gkmeans_export gkmeans_predict_with'),
+	($$SELECT gkmeans_alter_model('model_of_few', '{"n_init": 2}')$$, 'gkmeans_alter_model'),
+	($$SELECT gkmeans_report('model_of_few')$$, 'gkmeans_report'),
+	($$SELECT gkmeans_create_view('model_of_few', 'scored_of_few')$$, 'gkmeans_create_view'),
+	($$SELECT * FROM scored_of_few$$, 'gkmeans_score'),
+	($$SELECT gkmeans_create_view('model_of_few', 'clusters_of_few', 'clusters')$$, 'gkmeans_create_view'),
+	($$SELECT * FROM clusters_of_few$$, '_gkmeans_centroid_features _gkmeans_clusters'),
+	($$SELECT * FROM gkmeans.models$$, '_gkmeans_models _gkmeans_versions'),
+	($$SELECT * FROM gkmeans.versions$$, '_gkmeans_models _gkmeans_versions'),
+	($$SELECT * FROM gkmeans.clusters$$, '_gkmeans_clusters _gkmeans_models'),
+	($$SELECT * FROM gkmeans.centroid_features$$, '_gkmeans_centroid_features _gkmeans_models'),
+	($$SELECT * FROM gkmeans.drift$$, '_gkmeans_drift _gkmeans_models'),
+	($$SELECT * FROM gkmeans.iterations$$, '_gkmeans_iterations _gkmeans_models'),
+	($$SELECT * FROM gkmeans.k_selection$$, '_gkmeans_k_selection _gkmeans_models'),
+	($$SELECT * FROM gkmeans.plots$$, '_gkmeans_models _gkmeans_picture _gkmeans_pictures'),
+	($$SELECT * FROM gkmeans.progress$$, '_gkmeans_progress')) AS calls(call, needs);
+SELECT is((SELECT array_agg(DISTINCT table_name ORDER BY table_name)::text FROM information_schema.views WHERE table_schema = 'gkmeans'),
+	'{centroid_features,clusters,drift,iterations,k_selection,models,plots,progress,versions}', 'these are all views');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
