@@ -531,9 +531,9 @@ take_place(bool *is_left, int32 place)
 	return is_free;
 }
 
-/* Finds the clusters that continue those at whose centroids theirs are almost. */
+/* The places of which the clusters' centroids are almost the same; -1 = none. */
 static void
-find_unmoved(const Refit *refit, int32 *continued, bool *is_left)
+find_unmoved(const Refit *refit, int32 *unmoved)
 {
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
@@ -541,34 +541,59 @@ find_unmoved(const Refit *refit, int32 *continued, bool *is_left)
 	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
 	int			count = list_places(refit, places, points);
 
-	gk_match_unmoved(fit->model.points, fit->k, points, count, model->dimension, continued);
+	gk_match_unmoved(fit->model.points, fit->k, points, count, model->dimension, unmoved);
 	for (int64 c = 0; c < fit->k; c++)
-		if (continued[c] >= 0)
-		{
-			continued[c] = places[continued[c]];
-			is_left[continued[c]] = false;
-		}
+		if (unmoved[c] >= 0)
+			unmoved[c] = places[unmoved[c]];
 	pfree(places);
 	pfree(points);
 }
 
-/* Finds others that keep most of their rows, and have few more. */
+/* The places of which the clusters keep most rows, and have few others; -1 = none. */
 static void
-find_majorities(const Refit *refit, int32 *continued, bool *is_left)
+find_majorities(const Refit *refit, int32 *shared)
 {
 	const GkFit *fit = &refit->call.fit;
 	int32	   *match = gk_allocate(fit->labels, sizeof(int32));
 
+	for (int64 c = 0; c < fit->k; c++)
+		shared[c] = -1;
 	gk_match_majorities(refit->labels_before, refit->call.engine, fit->labels, refit->deployed->k,
 						match);
 	for (int64 label = 0; label < fit->labels; label++)
-	{
-		int32		c = fit->model.place_of_label[label];
-
-		if (c >= 0 && match[label] >= 0 && continued[c] < 0 && take_place(is_left, match[label]))
-			continued[c] = match[label];
-	}
+		if (fit->model.place_of_label[label] >= 0)
+			shared[fit->model.place_of_label[label]] = match[label];
 	pfree(match);
+}
+
+/*
+ * Finds the clusters that go on by their centroids or rows.  Neither is enough alone: a cluster
+ * whose centroid stays may lose most rows of its label to one that appears beside it, and one that
+ * keeps its rows may have its centroid pulled away by an outlier, perhaps to that of another one:
+ * then its rows decide, if no centroid claims them.
+ */
+static void
+find_clear(const Refit *refit, int32 *continued, bool *is_left)
+{
+	const GkModel *model = refit->deployed;
+	const GkFit *fit = &refit->call.fit;
+	int32	   *shared = gk_allocate(fit->k, sizeof(int32));
+	bool	   *is_unmoved = gk_allocate_zero(model->k, sizeof(bool));
+
+	find_unmoved(refit, continued);
+	find_majorities(refit, shared);
+	for (int64 c = 0; c < fit->k; c++)
+		if (continued[c] >= 0)
+			is_unmoved[continued[c]] = true;
+	for (int64 c = 0; c < fit->k; c++)
+	{
+		if (shared[c] >= 0 && is_left[shared[c]] && !is_unmoved[shared[c]])
+			continued[c] = shared[c];
+		if (continued[c] >= 0)
+			is_left[continued[c]] = false;
+	}
+	pfree(shared);
+	pfree(is_unmoved);
 }
 
 /*
@@ -646,11 +671,7 @@ match_left(const Refit *refit, int32 *continued, const bool *is_left)
 	pfree(match);
 }
 
-/*
- * Finds the places that the clusters continue in the deployed version; -1 = none.  Neither rule is
- * enough alone: a cluster whose centroid stays may lose most rows of its label to one that appears
- * beside it, and one that keeps its rows may have its centroid pulled away by an outlier.
- */
+/* Finds the places that the clusters continue in the deployed version; -1 = none. */
 static void
 find_continued(const Refit *refit, int32 *continued)
 {
@@ -658,8 +679,7 @@ find_continued(const Refit *refit, int32 *continued)
 	bool	   *is_left = gk_allocate(model->k, sizeof(bool));
 
 	memcpy(is_left, refit->has_rows, model->k * sizeof(bool));
-	find_unmoved(refit, continued, is_left);
-	find_majorities(refit, continued, is_left);
+	find_clear(refit, continued, is_left);
 	if (refit->call.fit.best_start == GK_EARLIER_START)
 		find_kept(refit, continued, is_left);
 	else

@@ -892,6 +892,18 @@ analyze(const GkLabelsTable *table, int64 shards)
 	AtEOXact_GUC(false, nest_level);
 }
 
+/* True if the table or one of its partitions is columnar. */
+static bool
+has_columnar(Oid relation_id)
+{
+	ListCell   *cell;
+
+	foreach(cell, gk_family_of(relation_id))
+		if (gk_is_columnar(lfirst_oid(cell)))
+			return true;
+	return false;
+}
+
 /* An attempt: has Citus analyze the table.  It refuses that after it has written shards here. */
 static void
 analyze_shards(void *argument)
@@ -917,10 +929,11 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 		!MAY_ANALYZE(relation_id) ||
 		!ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
 		return;
-	if (gk_is_citus_table(relation_id))
-		gk_try_without_need(analyze_shards, (void *) table, true);
-	else
+	if (!gk_is_citus_table(relation_id))
 		analyze(table, 1);
+	/* in a subtransaction, columnar shards cannot be read after the outer one has written them */
+	else if (!has_columnar(relation_id))
+		gk_try_without_need(analyze_shards, (void *) table, true);
 }
 
 /* Makes the table if it is not there, and writes the labels; it is locked. */

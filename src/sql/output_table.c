@@ -292,13 +292,20 @@ access_method(Oid relation_id)
 	return method;
 }
 
+/* True if Citus keeps the rows of a table by columns. */
+bool
+gk_is_columnar(Oid relation_id)
+{
+	Oid			method = access_method(relation_id);
+
+	return OidIsValid(method) && strcmp(get_am_name(method), "columnar") == 0;
+}
+
 /* Raises an error if rows of the table cannot be changed. */
 void
 gk_check_changeable(Oid relation_id, const char *argument)
 {
-	Oid			method = access_method(relation_id);
-
-	if (OidIsValid(method) && strcmp(get_am_name(method), "columnar") == 0)
+	if (gk_is_columnar(relation_id))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" is columnar", get_rel_name(relation_id)),

@@ -500,6 +500,14 @@ INSERT INTO lone VALUES (1000, 1000000), (1001, 10000);
 SELECT is(row(version, moved)::text, '(2,6)', 'the others do not move') FROM gkmeans_refit('lone_kinds', starts => 0);
 SELECT is((SELECT name FROM gkmeans_clusters('lone_kinds') WHERE size = 201), '80', 'and their cluster keeps its name');
 
+-- The outlier pulls it to the centroid of a small one, which joins it
+CREATE TABLE joined AS SELECT i AS id, (CASE WHEN i <= 200 THEN 0 WHEN i <= 205 THEN 130 ELSE 80 END + i % 4 * 0.1)::float8 AS x FROM generate_series(1, 405) i;
+SELECT gkmeans_create_model('joined_kinds', 'joined', '{x}', 3);
+SELECT gkmeans_name_clusters('joined_kinds', (SELECT array_agg(round(centroid[1])::text ORDER BY cluster_id) FROM gkmeans_clusters('joined_kinds')));
+INSERT INTO joined VALUES (1000, 1000000), (1001, 10000);
+SELECT is(row(version, moved)::text, '(2,6)', 'those that it joins do not move') FROM gkmeans_refit('joined_kinds', starts => 0);
+SELECT is((SELECT name FROM gkmeans_clusters('joined_kinds') WHERE size = 206), '80', 'and keep the name');
+
 -- More clusters than are matched exactly, all of them on one side of where they were
 CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
 SELECT count(*) FROM gkmeans_create_model('crowd_kinds', 'crowd', '{x}', 2100, quality => 'fast');

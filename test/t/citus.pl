@@ -616,6 +616,8 @@ for my $labels (qw(everywhere only_here also_here))
 	}
 	is(sql("BEGIN; DELETE FROM $labels WHERE id = 5; SELECT sum(size) FROM gkmeans_fit('here', '{x}', 3, id_column => 'id', labels_table => '$labels', if_exists => 'merge'); COMMIT"), 6000, "rows of Citus after an own change of $labels");
 }
+sql(q{CREATE TABLE by_columns (id int, cluster_id int, distance float8) USING columnar; SELECT create_distributed_table('by_columns', 'id', colocate_with => 'distributed')});
+like(sql(q{BEGIN; SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'by_columns', if_exists => 'append'); SELECT count(*) FROM by_columns; COMMIT}), qr/6000\n6000$/, 'columnar labels can be read in the transaction');
 is(sql(q{SELECT count(*) FROM everywhere JOIN gkmeans_fit_predict(NULL::int, 'everywhere', '{distance}', 3, id_column => 'id') USING (id)}), 6000, 'a source that the statement reads as well');
 
 # Rows on this server beside what only this session sees, and after what was undone
