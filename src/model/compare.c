@@ -4,7 +4,8 @@
  *
  * The models may have different features and scales, so the rows are labelled by the scoring
  * functions in one query, which the executor runs in parallel where it can.  Citus sends it to its
- * workers, where the models are not, or are others: there they are constants of the query.
+ * workers, where the models are not, or are others: there they are constants of the query, and it
+ * collects the rows first, for each shard would get a query with all constants.
  */
 #include "postgres.h"
 
@@ -172,10 +173,12 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 	bool		is_newer;
 
 	query = gk_query_plan(source,
-						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s AS source"
+						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s%s AS source%s"
 								   " GROUP BY 1, 2 ORDER BY 1, 2",
 								   labelling(comparison->from, by_export),
-								   labelling(comparison->to, by_export), source->from),
+								   labelling(comparison->to, by_export),
+								   by_export ? "(SELECT * FROM " : "", source->from,
+								   by_export ? " OFFSET 0) AS source" : ""),
 						  InvalidOid, check_labelling, by_export ? PREDICT_WITH : PREDICT);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	is_newer = gk_query_push_snapshot(query);

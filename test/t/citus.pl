@@ -636,6 +636,8 @@ for my $nodes ('', 'auto')
 same("SELECT * FROM gkmeans_compare('segments', 'node_segments', '%table%')", 'a comparison of two models');
 same("SELECT * FROM gkmeans_transitions('segments', 'segments', '%table%', 1, 2)", 'transitions between two versions');
 same("SELECT * FROM gkmeans_compare('segments', 'node_segments', 'SELECT x, y FROM %table% WHERE id = 17')", 'a comparison of one row');
+same("SELECT * FROM gkmeans_compare('segments', 'node_segments', '$_')", "a comparison over $_")
+	for 'SELECT * FROM %table% WHERE id % 7 = 3', 'SELECT d.id, d.x, d.y FROM %table% d JOIN heights h ON h.region = d.region', 'SELECT x, avg(y) AS y FROM %table% GROUP BY x', 'SELECT * FROM %table% ORDER BY id LIMIT 100';
 sql(q{SELECT run_command_on_workers('SELECT gkmeans_import_model(''public.segments'', ''{{0,0},{1,1}}'', ''{x,y}'')')});
 same("SELECT * FROM gkmeans_compare('segments', 'node_segments', '%table%')", 'beside other models on the workers');
 sql(q{SELECT run_command_on_workers('DROP TABLE public.segments')});
