@@ -178,7 +178,8 @@ gk_citus_plan_is_of_tasks(const PlannedStmt *plan)
 {
 	const CustomScan *scan = (const CustomScan *) plan->planTree;
 
-	return IsA(scan, CustomScan) && strcmp(scan->methods->CustomName, "Citus Adaptive") == 0 &&
+	return scan != NULL && IsA(scan, CustomScan) &&
+		strcmp(scan->methods->CustomName, "Citus Adaptive") == 0 &&
 		scan->scan.plan.lefttree == NULL && scan->custom_plans == NIL;
 }
 

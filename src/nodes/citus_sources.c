@@ -65,8 +65,10 @@ plan_insert(void *argument)
 
 	if (planned == NULL)
 		return;
-	insert->is_on_workers = gk_citus_plan_is_of_tasks(linitial_node(PlannedStmt,
-																	 planned->stmt_list));
+	/* rules can make it none, several, or other commands */
+	insert->is_on_workers = list_length(planned->stmt_list) == 1 &&
+		linitial_node(PlannedStmt, planned->stmt_list)->commandType == CMD_INSERT &&
+		gk_citus_plan_is_of_tasks(linitial_node(PlannedStmt, planned->stmt_list));
 	ReleaseCachedPlan(planned, NULL);
 	SPI_freeplan(prepared);
 }

@@ -580,6 +580,14 @@ sql(q{SET gkmeans.nodes = 'auto'; SELECT gkmeans_refit('node_segments')});
 is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
 	sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('local_segments')}), 'a refit over nodes');
 
+# Labels that rules turn into something else
+sql(q{CREATE TABLE ruled (LIKE labels); SELECT create_distributed_table('ruled', 'id', colocate_with => 'distributed')});
+for my $action ('NOTHING', 'NOTIFY written', 'SELECT 1', 'DELETE FROM ruled')
+{
+	sql("CREATE OR REPLACE RULE other AS ON INSERT TO ruled DO INSTEAD $action");
+	is(sql("SET gkmeans.nodes = '$_'; SELECT sum(size) FROM gkmeans_fit('distributed', '{x}', 3, id_column => 'id', labels_table => 'ruled', if_exists => 'append')"), 6000, "a rule that does $action instead, nodes '$_'") for '', 'auto';
+}
+
 # Rows on this server, which the transaction has used before
 sql(<<~"SQL");
 	SELECT citus_set_node_property('@{[ $node->host ]}', @{[ $node->port ]}, 'shouldhaveshards', true);
