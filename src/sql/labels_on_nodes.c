@@ -4,6 +4,9 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 
 #include "alloc.h"
 #include "citus_sources.h"
@@ -11,6 +14,7 @@
 #include "label_columns.h"
 #include "labels_on_nodes.h"
 #include "seconds.h"
+#include "source_query.h"
 #include "source_text.h"
 
 /* What is selected from; without a cluster, only its form. */
@@ -23,6 +27,31 @@ shared_labels(const GkCall *call, const GkServerCluster *cluster)
 							call->id_type);
 }
 
+/* Looks for functions that return sets among what is selected. */
+static bool
+selects_sets(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return ((Query *) node)->hasTargetSRFs ||
+			query_tree_walker((Query *) node, selects_sets, context, 0);
+	return expression_tree_walker(node, selects_sets, context);
+}
+
+/*
+ * True if Citus would compute parts of the source here before it has the workers insert: functions
+ * that are not immutable, also where no row needs them, and that return sets, which it cannot.
+ */
+static bool
+is_computed_here(const GkCall *call)
+{
+	const GkSourceText *text = gk_source_text(call->arguments.source.source);
+	Query	   *query = gk_query_rewrite(text, psprintf("SELECT * FROM %s AS source", text->from));
+
+	return contain_mutable_functions((Node *) query) || selects_sets((Node *) query, NULL);
+}
+
 /* True if the workers of Citus can write the labels table themselves. */
 bool
 gk_labels_can_stay(const GkCall *call)
@@ -32,7 +61,7 @@ gk_labels_can_stay(const GkCall *call)
 	if (call->table == NULL || !call->arguments.labels_may_stay)
 		return false;
 	insert = gk_labels_table_insert(call->table, shared_labels(call, NULL));
-	return insert != NULL && gk_citus_inserts_on_workers(insert);
+	return insert != NULL && !is_computed_here(call) && gk_citus_inserts_on_workers(insert);
 }
 
 /* Has the nodes leave their labels. */

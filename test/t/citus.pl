@@ -314,6 +314,8 @@ sub way_of
 }
 is(way_of(label('labels', $_)), 'select', "$_: the workers write the labels of their rows") for qw(delete replace);
 is(way_of(label('labels', 'delete', '', 'SELECT id, x, height AS y FROM seen')), 'select', 'those of a view as well');
+is(way_of(label('labels', 'delete', '', $_) =~ s/, 3, id_column/, 1, id_column/r), 'copy', "not those of $_")
+	for 'SELECT id, x, generate_series(1, 1) * 1.0 AS y FROM distributed', q{SELECT id, x, CASE WHEN id < 0 THEN current_setting(''no.such'')::float8 ELSE 1 END AS y FROM distributed};
 is(way_of(label('labels', 'delete')), 'select', 'again');
 is(sql(sprintf $digest, 'labels'), $expected, 'they are those of the local table');
 sql('TRUNCATE labels');
