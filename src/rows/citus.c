@@ -139,6 +139,23 @@ gk_citus_shards(Oid relation_id)
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
+/* True if a table has shards here, or the transaction has used shards that are here. */
+bool
+gk_citus_writes_here(Oid relation_id)
+{
+	const char *query = psprintf("SELECT FROM pg_catalog.pg_dist_shard AS s"
+								 " JOIN pg_catalog.pg_dist_placement AS p USING (shardid)"
+								 " JOIN pg_catalog.pg_dist_local_group AS l USING (groupid)"
+								 " WHERE s.logicalrelid OPERATOR(pg_catalog.=) %u::pg_catalog.oid"
+								 " UNION ALL SELECT FROM pg_catalog.pg_locks"
+								 " WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
+								 " AND locktype OPERATOR(pg_catalog.=) 'relation'"
+								 " AND pg_catalog.relation_is_a_known_shard(relation)",
+								 relation_id);
+
+	return SPI_execute(query, false, 1) == SPI_OK_SELECT && SPI_processed > 0;
+}
+
 /* Looks for a table of Citus' list, in queries within queries as well. */
 static bool
 reads_listed_table(Node *node, void *list_id)

@@ -904,7 +904,7 @@ has_columnar(Oid relation_id)
 	return false;
 }
 
-/* An attempt: has Citus analyze the table.  It refuses that after it has written shards here. */
+/* An attempt: has Citus analyze the table, which it refuses if a savepoint undid work here. */
 static void
 analyze_shards(void *argument)
 {
@@ -931,8 +931,11 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 		return;
 	if (!gk_is_citus_table(relation_id))
 		analyze(table, 1);
-	/* in a subtransaction, columnar shards cannot be read after the outer one has written them */
-	else if (!has_columnar(relation_id))
+	/*
+	 * In a subtransaction, columnar shards cannot be read after the outer one has written them; nor
+	 * after an error, for Citus does not leave that of the workers.
+	 */
+	else if (!has_columnar(relation_id) && !gk_citus_writes_here(relation_id))
 		gk_try_without_need(analyze_shards, (void *) table, true);
 }
 

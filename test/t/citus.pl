@@ -628,6 +628,7 @@ for my $labels (qw(everywhere only_here also_here))
 }
 sql(q{CREATE TABLE by_columns (id int, cluster_id int, distance float8) USING columnar; SELECT create_distributed_table('by_columns', 'id', colocate_with => 'distributed')});
 like(sql(q{BEGIN; SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'by_columns', if_exists => 'append'); SELECT count(*) FROM by_columns; COMMIT}), qr/6000\n6000$/, 'columnar labels can be read in the transaction');
+like(sql(q{BEGIN; INSERT INTO by_columns VALUES (-1, 1, 1); SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'also_here', if_exists => 'merge'); SELECT count(*) FROM by_columns; COMMIT}), qr/6000\n6001$/, 'and so can those that it wrote before');
 is(sql(q{SELECT count(*) FROM everywhere JOIN gkmeans_fit_predict(NULL::int, 'everywhere', '{distance}', 3, id_column => 'id') USING (id)}), 6000, 'a source that the statement reads as well');
 
 # Rows on this server beside what only this session sees, and after what was undone
