@@ -143,10 +143,12 @@ gk_citus_shards(Oid relation_id)
 bool
 gk_citus_writes_here(Oid relation_id)
 {
-	const char *query = psprintf("SELECT FROM pg_catalog.pg_dist_shard AS s"
-								 " JOIN pg_catalog.pg_dist_placement AS p USING (shardid)"
-								 " JOIN pg_catalog.pg_dist_local_group AS l USING (groupid)"
+	const char *query = psprintf("SELECT FROM pg_catalog.pg_dist_shard AS s,"
+								 " pg_catalog.pg_dist_placement AS p,"
+								 " pg_catalog.pg_dist_local_group AS l"
 								 " WHERE s.logicalrelid OPERATOR(pg_catalog.=) %u::pg_catalog.oid"
+								 " AND p.shardid OPERATOR(pg_catalog.=) s.shardid"
+								 " AND l.groupid OPERATOR(pg_catalog.=) p.groupid"
 								 " UNION ALL SELECT FROM pg_catalog.pg_locks"
 								 " WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
 								 " AND locktype OPERATOR(pg_catalog.=) 'relation'"

@@ -757,28 +757,29 @@ empty_table(const GkLabelsTable *table, bool *had_rows)
 	return 0;
 }
 
-/* True if triggers of a table itself, not of its partitions, may leave out rows. */
+/* True if triggers or rules of a table itself, not of its partitions, may leave out rows. */
 static bool
-has_row_triggers(Oid relation_id)
+has_triggers_or_rules(Oid relation_id)
 {
 	Relation	relation = try_relation_open(relation_id, AccessShareLock);
 	bool		has;
 
 	if (relation == NULL)
 		return true;
-	has = relation->trigdesc != NULL && relation->trigdesc->trig_insert_before_row;
+	has = relation->rd_rules != NULL ||
+		(relation->trigdesc != NULL && relation->trigdesc->trig_insert_before_row);
 	relation_close(relation, AccessShareLock);
 	return has;
 }
 
-/* True if triggers of a table, or of one of its partitions, may leave out rows. */
+/* True if triggers or rules of a table, or of one of its partitions, may leave out rows. */
 static bool
 may_leave_out_rows(Oid relation_id)
 {
 	ListCell   *cell;
 
 	foreach(cell, gk_family_of(relation_id))
-		if (has_row_triggers(lfirst_oid(cell)))
+		if (has_triggers_or_rules(lfirst_oid(cell)))
 			return true;
 	return false;
 }
@@ -904,14 +905,15 @@ has_columnar(Oid relation_id)
 	return false;
 }
 
-/* An attempt: has Citus analyze the table, which it refuses if a savepoint undid work here. */
+/* An attempt: has Citus analyze the table, unless that is known to be refused. */
 static void
 analyze_shards(void *argument)
 {
 	const GkLabelsTable *table = argument;
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
 
-	analyze(table, Max(gk_citus_shards(relation_id), 1));
+	if (!gk_citus_writes_here(relation_id))
+		analyze(table, Max(gk_citus_shards(relation_id), 1));
 }
 
 /*
@@ -935,7 +937,7 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 	 * In a subtransaction, columnar shards cannot be read after the outer one has written them; nor
 	 * after an error, for Citus does not leave that of the workers.
 	 */
-	else if (!has_columnar(relation_id) && !gk_citus_writes_here(relation_id))
+	else if (!has_columnar(relation_id))
 		gk_try_without_need(analyze_shards, (void *) table, true);
 }
 

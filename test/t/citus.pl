@@ -584,7 +584,8 @@ is( sql(sprintf $rows_of, q{SELECT * FROM gkmeans_clusters('node_segments')}),
 
 # Labels that rules turn into something else
 sql(q{CREATE TABLE ruled (LIKE labels); SELECT create_distributed_table('ruled', 'id', colocate_with => 'distributed')});
-for my $action ('NOTHING', 'NOTIFY written', 'SELECT 1', 'DELETE FROM ruled')
+sql(q{CREATE TABLE instead (LIKE labels); SELECT create_distributed_table('instead', 'id', colocate_with => 'distributed')});
+for my $action ('NOTHING', 'NOTIFY written', 'SELECT 1', 'DELETE FROM ruled', 'INSERT INTO instead VALUES (NEW.id, NEW.cluster_id, NEW.distance)')
 {
 	sql("CREATE OR REPLACE RULE other AS ON INSERT TO ruled DO INSTEAD $action");
 	is(sql("SET gkmeans.nodes = '$_'; SELECT sum(size) FROM gkmeans_fit('distributed', '{x}', 3, id_column => 'id', labels_table => 'ruled', if_exists => 'append')"), 6000, "a rule that does $action instead, nodes '$_'") for '', 'auto';
@@ -630,6 +631,21 @@ sql(q{CREATE TABLE by_columns (id int, cluster_id int, distance float8) USING co
 like(sql(q{BEGIN; SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'by_columns', if_exists => 'append'); SELECT count(*) FROM by_columns; COMMIT}), qr/6000\n6000$/, 'columnar labels can be read in the transaction');
 like(sql(q{BEGIN; INSERT INTO by_columns VALUES (-1, 1, 1); SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'also_here', if_exists => 'merge'); SELECT count(*) FROM by_columns; COMMIT}), qr/6000\n6001$/, 'and so can those that it wrote before');
 is(sql(q{SELECT count(*) FROM everywhere JOIN gkmeans_fit_predict(NULL::int, 'everywhere', '{distance}', 3, id_column => 'id') USING (id)}), 6000, 'a source that the statement reads as well');
+
+# Operators that come before those of PostgreSQL, and what a role may not look at
+sql(<<~'SQL');
+	CREATE SCHEMA before_all;
+	CREATE FUNCTION before_all.equal(int, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+	CREATE OPERATOR before_all.= (LEFTARG = int, RIGHTARG = int, FUNCTION = before_all.equal);
+	CREATE FUNCTION before_all.equal(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+	CREATE OPERATOR before_all.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = before_all.equal);
+	SQL
+like(sql(q{SET search_path = before_all, pg_catalog, public; SELECT sum(size) FROM gkmeans_fit('public.local', '{x}', 3, id_column => 'id', labels_table => 'public.labels', if_exists => 'replace')}), qr/6000/, 'operators of others');
+sql('REVOKE SELECT ON pg_locks FROM PUBLIC');
+sql(q{CREATE ROLE plain_writer; GRANT SELECT ON local TO plain_writer; GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON labels TO plain_writer; ALTER TABLE labels OWNER TO plain_writer});
+like(sql(q{SET ROLE plain_writer; SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'labels', if_exists => 'replace')}), qr/6000/, 'a role that may not see locks');
+sql('GRANT SELECT ON pg_locks TO PUBLIC; ALTER TABLE labels OWNER TO CURRENT_USER');
+like(sql(q{SET citus.max_intermediate_result_size = 100; SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), qr/^[0-9]+$/, 'a comparison of more rows than Citus keeps of other queries');
 
 # Rows on this server beside what only this session sees, and after what was undone
 sql(q{CREATE TABLE names AS SELECT 1 AS id; SELECT citus_add_local_table_to_metadata('names'); INSERT INTO names SELECT id FROM local WHERE id > 1; CREATE TABLE plain AS SELECT id FROM local});
