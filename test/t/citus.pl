@@ -642,7 +642,7 @@ sql(<<~'SQL');
 	SQL
 like(sql(q{SET search_path = before_all, pg_catalog, public; SELECT sum(size) FROM gkmeans_fit('public.local', '{x}', 3, id_column => 'id', labels_table => 'public.labels', if_exists => 'replace')}), qr/6000/, 'operators of others');
 sql('REVOKE SELECT ON pg_locks FROM PUBLIC');
-sql(q{CREATE ROLE plain_writer; CREATE TABLE visible AS TABLE local; GRANT SELECT ON visible TO plain_writer; GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON labels TO plain_writer; ALTER TABLE labels OWNER TO plain_writer});
+sql(q{CREATE ROLE plain_writer LOGIN; CREATE TABLE visible AS TABLE local; GRANT SELECT ON visible TO plain_writer; GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON labels TO plain_writer; ALTER TABLE labels OWNER TO plain_writer});
 like(sql(q{SET ROLE plain_writer; SELECT sum(size) FROM gkmeans_fit('visible', '{x}', 3, id_column => 'id', labels_table => 'labels', if_exists => 'replace')}), qr/6000/, 'a role that may not see locks');
 sql('GRANT SELECT ON pg_locks TO PUBLIC; ALTER TABLE labels OWNER TO CURRENT_USER');
 like(sql(q{SET citus.max_intermediate_result_size = 100; SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), qr/^[0-9]+$/, 'a comparison of more rows than Citus keeps of other queries');
