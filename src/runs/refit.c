@@ -38,6 +38,7 @@
 #include "refit.h"
 #include "run.h"
 #include "scorer.h"
+#include "selection.h"
 #include "target.h"
 #include "versions.h"
 
@@ -107,16 +108,23 @@ set_text(GkDefinedCall *defined, const char *name, const char *text)
 }
 
 /*
- * The clusters that the deployed version was asked for, of which it may have found fewer; what its
- * row says of that may be made up.
+ * The clusters that the deployed version was asked for, if the definition has candidates, or else
+ * has: it may have found fewer.  Only candidates count, for what its row says may be the choice of
+ * a role that can merely write it.
  */
 static int64
 asked_before(const Refit *refit)
 {
-	double		k = refit->then.k_asked;
+	const GkDefinedCall *defined = &refit->defined;
+	GkCandidateSpec spec;
 
-	return k > refit->deployed->k && k <= GK_MAX_CLUSTERS && k == floor(k) ? (int64) k
-		: refit->deployed->k;
+	if (!gk_read_candidates(defined->arguments, gk_defined_place(defined, "k_candidates"),
+							"k_candidates", &spec))
+		return refit->deployed->k;
+	for (int i = 0; i < spec.count; i++)
+		if (spec.candidates[i] == refit->then.k_asked && spec.candidates[i] > refit->deployed->k)
+			return spec.candidates[i];
+	return refit->deployed->k;
 }
 
 /*

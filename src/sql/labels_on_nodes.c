@@ -27,21 +27,23 @@ shared_labels(const GkCall *call, const GkServerCluster *cluster)
 							call->id_type);
 }
 
-/* Looks for functions that return sets among what is selected. */
+/* Looks for functions that return sets among what is selected, and for domains. */
 static bool
-selects_sets(Node *node, void *context)
+has_sets_or_domains(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
+	if (IsA(node, CoerceToDomain))
+		return true;
 	if (IsA(node, Query))
 		return ((Query *) node)->hasTargetSRFs ||
-			query_tree_walker((Query *) node, selects_sets, context, 0);
-	return expression_tree_walker(node, selects_sets, context);
+			query_tree_walker((Query *) node, has_sets_or_domains, context, 0);
+	return expression_tree_walker(node, has_sets_or_domains, context);
 }
 
 /*
  * True if Citus would compute parts of the source here before it has the workers insert: functions
- * that are not immutable, also where no row needs them, and that return sets, which it cannot.
+ * that are not immutable and domains, also where no row needs them, and sets, which it cannot.
  */
 static bool
 is_computed_here(const GkCall *call)
@@ -49,7 +51,7 @@ is_computed_here(const GkCall *call)
 	const GkSourceText *text = gk_source_text(call->arguments.source.source);
 	Query	   *query = gk_query_rewrite(text, psprintf("SELECT * FROM %s AS source", text->from));
 
-	return contain_mutable_functions((Node *) query) || selects_sets((Node *) query, NULL);
+	return contain_mutable_functions((Node *) query) || has_sets_or_domains((Node *) query, NULL);
 }
 
 /* True if the workers of Citus can write the labels table themselves. */
