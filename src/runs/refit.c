@@ -586,22 +586,35 @@ find_clear(const Refit *refit, int32 *continued, bool *is_left)
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
 	int32	   *shared = gk_allocate(fit->k, sizeof(int32));
-	bool	   *is_unmoved = gk_allocate_zero(model->k, sizeof(bool));
+	bool	   *is_claimed = gk_allocate_zero(model->k, sizeof(bool));
+	bool		has_changed;
 
 	find_unmoved(refit, continued);
 	find_majorities(refit, shared);
 	for (int64 c = 0; c < fit->k; c++)
 		if (continued[c] >= 0)
-			is_unmoved[continued[c]] = true;
-	for (int64 c = 0; c < fit->k; c++)
+			is_claimed[continued[c]] = true;
+	/* one that leaves a place for that of its rows may let another one have it */
+	do
 	{
-		if (shared[c] >= 0 && is_left[shared[c]] && !is_unmoved[shared[c]])
+		has_changed = false;
+		for (int64 c = 0; c < fit->k; c++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (shared[c] < 0 || !is_left[shared[c]] || is_claimed[shared[c]])
+				continue;
+			if (continued[c] >= 0)
+				is_claimed[continued[c]] = false;
 			continued[c] = shared[c];
+			is_claimed[shared[c]] = true;
+			has_changed = true;
+		}
+	} while (has_changed);
+	for (int64 c = 0; c < fit->k; c++)
 		if (continued[c] >= 0)
 			is_left[continued[c]] = false;
-	}
 	pfree(shared);
-	pfree(is_unmoved);
+	pfree(is_claimed);
 }
 
 /*

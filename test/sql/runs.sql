@@ -508,6 +508,15 @@ INSERT INTO joined VALUES (1000, 1000000), (1001, 10000);
 SELECT is(row(version, moved)::text, '(2,6)', 'those that it joins do not move') FROM gkmeans_refit('joined_kinds', starts => 0);
 SELECT is((SELECT name FROM gkmeans_clusters('joined_kinds') WHERE size = 206), '80', 'and keep the name');
 
+-- One takes the place of its rows, and another one the place that it leaves, whose centroid it had
+CREATE TABLE chain AS SELECT CASE WHEN i <= 100 THEN 100 ELSE 0 END + i % 4 * 0.1 AS x, CASE WHEN i <= 100 THEN 201 WHEN i <= 200 THEN 200 WHEN i <= 300 THEN 101 ELSE 51 END AS y FROM generate_series(1, 325) i;
+SELECT gkmeans_create_model('chain_kinds', 'chain', '{x,y}', 4);
+SELECT gkmeans_name_clusters('chain_kinds', (SELECT array_agg(CASE WHEN centroid[1] > 50 THEN 's' ELSE round(centroid[2])::text END ORDER BY cluster_id) FROM gkmeans_clusters('chain_kinds')));
+UPDATE chain SET x = CASE y WHEN 101 THEN -300 ELSE x END, y = CASE y WHEN 200 THEN 151 ELSE y END WHERE y IN (101, 200);
+INSERT INTO chain SELECT 1100, 1000 FROM generate_series(1, 45);
+SELECT is(moved, 70::bigint, 'rows that moved in a chain') FROM gkmeans_refit('chain_kinds', starts => 3);
+SELECT is(array_agg(name ORDER BY name), '{101,200}', 'those that kept their rows') FROM gkmeans_clusters('chain_kinds') WHERE size >= 100 AND round(centroid[1]) <> 100;
+
 -- More clusters than are matched exactly, all of them on one side of where they were
 CREATE TABLE crowd AS SELECT i AS x FROM generate_series(1, 2100) i;
 SELECT count(*) FROM gkmeans_create_model('crowd_kinds', 'crowd', '{x}', 2100, quality => 'fast');
