@@ -139,21 +139,16 @@ gk_citus_shards(Oid relation_id)
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
-/* True if a table has shards here, or the transaction has used shards that are here. */
+/* True if a table has shards on this server. */
 bool
-gk_citus_writes_here(Oid relation_id)
+gk_citus_has_shards_here(Oid relation_id)
 {
 	const char *query = psprintf("SELECT FROM pg_catalog.pg_dist_shard AS s,"
 								 " pg_catalog.pg_dist_placement AS p,"
 								 " pg_catalog.pg_dist_local_group AS l"
 								 " WHERE s.logicalrelid OPERATOR(pg_catalog.=) %u::pg_catalog.oid"
 								 " AND p.shardid OPERATOR(pg_catalog.=) s.shardid"
-								 " AND l.groupid OPERATOR(pg_catalog.=) p.groupid"
-								 " UNION ALL SELECT FROM pg_catalog.pg_locks"
-								 " WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
-								 " AND locktype OPERATOR(pg_catalog.=) 'relation'"
-								 " AND pg_catalog.relation_is_a_known_shard(relation)",
-								 relation_id);
+								 " AND l.groupid OPERATOR(pg_catalog.=) p.groupid", relation_id);
 
 	return SPI_execute(query, false, 1) == SPI_OK_SELECT && SPI_processed > 0;
 }

@@ -27,11 +27,10 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
 extern int64 gk_citus_shards(Oid relation_id);
 
 /*
- * True if a table of Citus has shards on this server, or the transaction has used some that are
- * here: Citus then refuses ANALYZE, as it may have written them without a connection.  SPI must be
- * connected.
+ * True if a table of Citus has shards on this server: Citus refuses ANALYZE after it has written
+ * them without a connection.  SPI must be connected.
  */
-extern bool gk_citus_writes_here(Oid relation_id);
+extern bool gk_citus_has_shards_here(Oid relation_id);
 
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);

@@ -905,14 +905,14 @@ has_columnar(Oid relation_id)
 	return false;
 }
 
-/* An attempt: has Citus analyze the table, unless that is known to be refused. */
+/* An attempt: has Citus analyze the table, which it refuses after other work on this server. */
 static void
 analyze_shards(void *argument)
 {
 	const GkLabelsTable *table = argument;
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
 
-	if (!gk_citus_writes_here(relation_id))
+	if (!gk_citus_has_shards_here(relation_id))
 		analyze(table, Max(gk_citus_shards(relation_id), 1));
 }
 
