@@ -226,18 +226,6 @@ find_authinfo(const char *role, int node_id)
 	return found;
 }
 
-/*
- * The search path for tasks.  Citus writes them with the names of pg_catalog unqualified, which may
- * come late in the path of this session.
- */
-static const char *
-task_path(void)
-{
-	const char *path = GetConfigOption("search_path", false, false);
-
-	return strspn(path, " ") == strlen(path) ? "pg_catalog" : psprintf("pg_catalog, %s", path);
-}
-
 /* Fills in a node: it is connected to as Citus would, as the current user. */
 static void
 describe_node(const Worker *worker, const char *source, GkNodeSource *node)
@@ -263,7 +251,7 @@ describe_node(const Worker *worker, const char *source, GkNodeSource *node)
 	node->keywords = keywords;
 	node->values = values;
 	node->source = source;
-	node->search_path = task_path();
+	node->search_path = gk_citus_search_path();
 }
 
 /* Makes nodes of the workers with tasks; NULL if a task is on none of them, or all are here. */

@@ -12,6 +12,7 @@
 #include "nodes/primnodes.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -137,6 +138,15 @@ gk_citus_shards(Oid relation_id)
 	if (SPI_execute(query, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not count the shards of a table");
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
+}
+
+/* The search path in which queries that Citus has written mean what they say. */
+const char *
+gk_citus_search_path(void)
+{
+	const char *path = GetConfigOption("search_path", false, false);
+
+	return strspn(path, " ") == strlen(path) ? "pg_catalog" : psprintf("pg_catalog, %s", path);
 }
 
 /* True if a table has shards on this server. */

@@ -32,6 +32,12 @@ extern int64 gk_citus_shards(Oid relation_id);
  */
 extern bool gk_citus_has_shards_here(Oid relation_id);
 
+/*
+ * The search path of the session with pg_catalog first: Citus writes tasks and the rest of queries
+ * that it divides with the names of pg_catalog unqualified.
+ */
+extern const char *gk_citus_search_path(void);
+
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);
 

@@ -641,6 +641,9 @@ sql(<<~'SQL');
 	CREATE OPERATOR before_all.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = before_all.equal);
 	SQL
 like(sql(q{SET search_path = before_all, pg_catalog, public; SELECT sum(size) FROM gkmeans_fit('public.local', '{x}', 3, id_column => 'id', labels_table => 'public.labels', if_exists => 'replace')}), qr/6000/, 'operators of others');
+sql(q{CREATE FUNCTION before_all.call(bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$; CREATE AGGREGATE before_all.count(*) (SFUNC = before_all.call, STYPE = bigint, INITCOND = '0')});
+is( sql(q{SET search_path = before_all, pg_catalog, public; SELECT rows FROM gkmeans_compare('public.segments', 'public.segments', 'public.distributed')}),
+	sql(q{SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), 'an aggregate of others');
 like(sql(q{SET citus.max_intermediate_result_size = 100; SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), qr/^[0-9]+$/, 'a comparison of more rows than Citus keeps of other queries');
 
 # Rows on this server beside what only this session sees, and after what was undone
