@@ -635,12 +635,14 @@ is(sql(q{SELECT count(*) FROM everywhere JOIN gkmeans_fit_predict(NULL::int, 'ev
 # Operators that come before those of PostgreSQL
 sql(<<~'SQL');
 	CREATE SCHEMA before_all;
-	CREATE FUNCTION before_all.equal(int, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+	CREATE SEQUENCE before_all.calls;
+	CREATE FUNCTION before_all.equal(int, int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('before_all.calls') IS NULL; END $$;
 	CREATE OPERATOR before_all.= (LEFTARG = int, RIGHTARG = int, FUNCTION = before_all.equal);
-	CREATE FUNCTION before_all.equal(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+	CREATE FUNCTION before_all.equal(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('before_all.calls') IS NULL; END $$;
 	CREATE OPERATOR before_all.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = before_all.equal);
 	SQL
 like(sql(q{SET search_path = before_all, pg_catalog, public; SELECT sum(size) FROM gkmeans_fit('public.local', '{x}', 3, id_column => 'id', labels_table => 'public.labels', if_exists => 'replace')}), qr/6000/, 'operators of others');
+is(sql('SELECT is_called FROM before_all.calls'), 'f', 'are not called');
 sql(q{CREATE FUNCTION before_all.call(bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$; CREATE AGGREGATE before_all.count(*) (SFUNC = before_all.call, STYPE = bigint, INITCOND = '0')});
 is( sql(q{SET search_path = before_all, pg_catalog, public; SELECT rows FROM gkmeans_compare('public.segments', 'public.segments', 'public.distributed')}),
 	sql(q{SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), 'an aggregate of others');
