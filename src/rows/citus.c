@@ -149,6 +149,14 @@ gk_citus_search_path(void)
 	return strspn(path, " ") == strlen(path) ? "pg_catalog" : psprintf("pg_catalog, %s", path);
 }
 
+/* Sets that until the nest level of settings ends. */
+void
+gk_citus_set_search_path(void)
+{
+	(void) set_config_option("search_path", gk_citus_search_path(), PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
 /* True if a table has shards on this server. */
 bool
 gk_citus_has_shards_here(Oid relation_id)

@@ -38,6 +38,12 @@ extern bool gk_citus_has_shards_here(Oid relation_id);
  */
 extern const char *gk_citus_search_path(void);
 
+/*
+ * Sets it until the nest level of settings ends: for all that Citus plans and runs for gkmeans,
+ * whose names were looked up before, or have their schema.
+ */
+extern void gk_citus_set_search_path(void);
+
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);
 

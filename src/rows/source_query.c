@@ -18,6 +18,7 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -25,6 +26,7 @@
 #include "utils/syscache.h"
 
 #include "acting.h"
+#include "citus.h"
 #include "source_aggregates.h"
 #include "source_changes.h"
 #include "source_functions.h"
@@ -310,6 +312,20 @@ keep_moment(void)
 	return kept;
 }
 
+/* Plans a query, whose names were looked up. */
+static PlannedStmt *
+plan_rewritten(const GkSourceQuery *query, Query *rewritten)
+{
+	int			nest_level = NewGUCNestLevel();
+	PlannedStmt *planned;
+
+	if (query->is_of_citus)
+		gk_citus_set_search_path();
+	planned = pg_plan_query(rewritten, query->text, CURSOR_OPT_PARALLEL_OK, NULL);
+	AtEOXact_GUC(true, nest_level);
+	return planned;
+}
+
 /* Analyses, rewrites, checks and plans a query, but for errors about what is gone. */
 static GkSourceQuery *
 plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
@@ -330,9 +346,10 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	rewritten = rewrite(source, text, parameter);
 	if (check != NULL)
 		check(rewritten, context);
+	query->is_of_citus = gk_is_citus_query(rewritten);
 	/* planning changes the query */
 	functions = gk_functions_of(rewritten);
-	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
+	query->plan = plan_rewritten(query, rewritten);
 	query->functions = gk_with_inlined(functions, query->plan);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
@@ -546,7 +563,10 @@ static void
 execute(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver, int flags)
 {
 	MemoryContext before = CurrentMemoryContext;
+	int			nest_level = NewGUCNestLevel();
 
+	if (query->is_of_citus)
+		gk_citus_set_search_path();
 	PG_TRY();
 	{
 		run_query(query, parameters, receiver, flags);
@@ -556,6 +576,7 @@ execute(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *rece
 		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
+	AtEOXact_GUC(true, nest_level);
 }
 
 /* Runs a query. */

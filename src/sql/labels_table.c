@@ -949,8 +949,11 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	Tuplestorestate *rows = labels->rows;
 	GkLabelStamp stamp = {.version = version};
 	Writing		writing = {table, &stamp, written};
+	int			nest_level = NewGUCNestLevel();
 
 	memset(written, 0, sizeof(*written));
+	if (is_of_citus(table))
+		gk_citus_set_search_path();
 	if (OidIsValid(table->output.relation_id))
 		written->deleted = empty_table(table, &written->emptied);
 	else
@@ -967,4 +970,5 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	if (rows != NULL && rows != labels->rows)
 		tuplestore_end(rows);
 	analyze_table(table, written);
+	AtEOXact_GUC(true, nest_level);
 }

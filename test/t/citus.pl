@@ -646,6 +646,24 @@ is(sql('SELECT is_called FROM before_all.calls'), 'f', 'are not called');
 sql(q{CREATE FUNCTION before_all.call(bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$; CREATE AGGREGATE before_all.count(*) (SFUNC = before_all.call, STYPE = bigint, INITCOND = '0')});
 is( sql(q{SET search_path = before_all, pg_catalog, public; SELECT rows FROM gkmeans_compare('public.segments', 'public.segments', 'public.distributed')}),
 	sql(q{SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), 'an aggregate of others');
+# what Citus writes anew: types, and functions of its own
+sql(<<~'SQL');
+	CREATE FUNCTION before_all.note() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+	CREATE DOMAIN before_all.uuid AS pg_catalog.uuid CHECK (before_all.note());
+	CREATE DOMAIN before_all.text AS pg_catalog.text CHECK (before_all.note());
+	CREATE FUNCTION before_all.read_intermediate_result(pg_catalog.text, pg_catalog.citus_copy_format) RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+	SQL
+my $evil = 'SET search_path = before_all, pg_catalog, public';
+is(sql("$evil; SELECT sum(size) FROM gkmeans_fit('public.$_', '{id}', 3)"), 6000, "domains of others beside $_") for qw(distributed here everywhere only_here);
+for my $labels (qw(everywhere only_here also_here))
+{
+	sql("DELETE FROM $labels WHERE id % 3 = 0; UPDATE $labels SET cluster_id = 9 WHERE id % 3 = 1; INSERT INTO $labels (id, cluster_id) VALUES (-7, 1)");
+	is(sql("$evil; SELECT sum(size) FROM gkmeans_fit('public.local', '{x}', 3, id_column => 'id', labels_table => 'public.$labels', if_exists => 'merge')"), 6000, "functions of others beside labels in $labels");
+	is(sql("SELECT count(*), min(id), max(cluster_id) FROM $labels"), '6000|1|2', 'which are merged');
+}
+sql(q{CREATE FUNCTION public.cbrt(float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT 9.9 - $1'});
+is( sql(q{SET search_path = public, pg_catalog; SELECT * FROM gkmeans_compare('segments', 'node_segments', 'SELECT id, cbrt(x) AS x, y FROM distributed')}),
+	sql(q{SET search_path = public, pg_catalog; SELECT * FROM gkmeans_compare('segments', 'node_segments', 'SELECT id, cbrt(x) AS x, y FROM local')}), "the source's own names");
 like(sql(q{SET citus.max_intermediate_result_size = 100; SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), qr/^[0-9]+$/, 'a comparison of more rows than Citus keeps of other queries');
 
 # Rows on this server beside what only this session sees, and after what was undone
