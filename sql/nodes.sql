@@ -136,6 +136,18 @@ COST 1000 ROWS 1000000;
 COMMENT ON FUNCTION gkmeans._gkmeans_labels()
 IS 'internal: the labels that a fit is about to write';
 
+-- gkmeans_predict_with() for comparisons of rows that Citus keeps, which looks the name up again when
+-- it has the rows: nobody else makes functions in this schema.
+
+CREATE FUNCTION gkmeans._gkmeans_predict_with(exported jsonb, VARIADIC features "any")
+RETURNS integer
+AS 'MODULE_PATHNAME', 'gkmeans_predict_with'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+COST 100;
+
+COMMENT ON FUNCTION gkmeans._gkmeans_predict_with(jsonb, "any")
+IS 'internal: the cluster that a row belongs to, by an exported model';
+
 -- What the sessions of Citus look up while they write labels: with a key that the session of the
 -- fit has made, as its role.  They are marked stable because Citus sends no other function to the
 -- workers.  They take an id of the very type that they declare, or in a row of its own, so that no

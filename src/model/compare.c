@@ -42,9 +42,12 @@ GK_SQL_FUNCTION(gkmeans_compare);
 GK_SQL_FUNCTION(gkmeans_compare_labels);
 GK_SQL_FUNCTION(gkmeans_transitions);
 
-/* The functions that label a row, by a model or by what it exports. */
+/*
+ * The functions that label a row, by a model or by what it exports.  Citus looks the latter up once
+ * more when it has the rows, so that is in a schema where nobody can make a better match.
+ */
 #define PREDICT "gkmeans_predict_version"
-#define PREDICT_WITH "gkmeans_predict_with"
+#define PREDICT_WITH "_gkmeans_predict_with"
 
 /* Two models and the rows that they share. */
 typedef struct Comparison
@@ -78,8 +81,7 @@ static const char *
 labelling(const GkModel *model, bool is_of_citus)
 {
 	if (is_of_citus)
-		return psprintf("%s." PREDICT_WITH "(%s::pg_catalog.jsonb, source.*)",
-						gk_extension_schema_name(),
+		return psprintf("gkmeans." PREDICT_WITH "(%s::pg_catalog.jsonb, source.*)",
 						quote_literal_cstr(gk_export_model(model, NULL)));
 	return psprintf("%s." PREDICT "(%u::pg_catalog.regclass, %d, source.*)",
 					gk_extension_schema_name(), model->relation, model->version);

@@ -14,6 +14,7 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 #include "utils/snapmgr.h"
 
 #include "citus.h"
@@ -193,4 +194,23 @@ gk_is_citus_query(const Query *query)
 	Oid			list_id = list_of_tables();
 
 	return OidIsValid(list_id) && reads_listed_table((Node *) unconstify(Query *, query), &list_id);
+}
+
+/* True if Citus plans a command. */
+bool
+gk_is_citus_command(const char *command)
+{
+	SPIPlanPtr	prepared = SPI_prepare(command, 0, NULL);
+	const CachedPlanSource *source;
+	bool		is = false;
+	ListCell   *cell;
+
+	if (prepared == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", command, SPI_result_code_string(SPI_result));
+	source = linitial(SPI_plan_get_plan_sources(prepared));
+	foreach(cell, source->query_list)
+		if (gk_is_citus_query(lfirst_node(Query, cell)))
+			is = true;
+	SPI_freeplan(prepared);
+	return is;
 }

@@ -47,4 +47,10 @@ extern void gk_citus_set_search_path(void);
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);
 
+/*
+ * True if Citus plans a command, because it names such a table, or rules and policies do; the tables
+ * of the command are locked then, as it would.  SPI must be connected.
+ */
+extern bool gk_is_citus_command(const char *command);
+
 #endif							/* GK_CITUS_H */

@@ -433,7 +433,8 @@ gk_query_push_snapshot(const GkSourceQuery *query)
 	}
 	is_old = !IsInParallelMode() &&
 		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
-	PushActiveSnapshot(is_old ? GetLatestSnapshot() : snapshot);
+	/* Citus has the workers read what is there now, and the plan does not show the shards here */
+	PushActiveSnapshot(is_old || query->is_of_citus ? GetLatestSnapshot() : snapshot);
 	return is_old;
 }
 

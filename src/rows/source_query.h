@@ -57,7 +57,7 @@ extern bool gk_query_is_old(const GkSourceQuery *query);
 
 /*
  * Pushes the snapshot to run it under: the active one, or a newer one if what it names was changed
- * since.  True if it is newer.
+ * since, or Citus has planned it.  True if something was changed.
  */
 extern bool gk_query_push_snapshot(const GkSourceQuery *query);
 

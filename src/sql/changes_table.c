@@ -120,13 +120,12 @@ make_table(GkChangesTable *table)
 							quote_literal_cstr(comments[i])));
 }
 
-/* True if Citus keeps the table. */
+/* True if Citus plans what appends to the table. */
 bool
 gk_changes_table_is_of_citus(const GkChangesTable *table)
 {
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
-
-	return OidIsValid(relation_id) && gk_is_citus_table(relation_id);
+	return OidIsValid(RangeVarGetRelid(table->output.variable, NoLock, true)) &&
+		gk_is_citus_command(psprintf("INSERT INTO %s DEFAULT VALUES", table->output.name));
 }
 
 /* The command that appends the differences. */

@@ -41,7 +41,7 @@ typedef struct GkLabelsBefore
 extern int64 gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 									 const GkLabelsBefore *before, const GkLabelStamp *stamp);
 
-/* True if Citus keeps the table. */
+/* True if Citus plans what appends to the table, which it locks then.  SPI must be connected. */
 extern bool gk_changes_table_is_of_citus(const GkChangesTable *table);
 
 #endif							/* GK_CHANGES_TABLE_H */

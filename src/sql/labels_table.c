@@ -843,14 +843,26 @@ write_labels(const GkLabelsRelation *labels, void *context)
 		written->inserted += insert_labels(table, labels->from, writing->stamp);
 }
 
+/* True if Citus plans commands that merge labels into the table. */
+static bool
+merges_by_citus(const GkLabelsTable *table)
+{
+	const char *name = table->output.name;
+	const char *id = quote_identifier(table->id_name);
+
+	return table->if_exists == GK_EXISTS_MERGE &&
+		(gk_is_citus_command(psprintf("UPDATE %s SET cluster_id = NULL WHERE %s IS NULL", name, id)) ||
+		 gk_is_citus_command(psprintf("DELETE FROM %s WHERE %s IS NULL", name, id)));
+}
+
 /* True if Citus plans the commands that write. */
 static bool
 is_of_citus(const GkLabelsTable *table)
 {
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
-
-	return (OidIsValid(relation_id) && gk_is_citus_table(relation_id)) ||
-		(table->changes != NULL && gk_changes_table_is_of_citus(table->changes));
+	return gk_has_citus() &&
+		(gk_is_citus_command(psprintf("INSERT INTO %s DEFAULT VALUES", table->output.name)) ||
+		 merges_by_citus(table) ||
+		 (table->changes != NULL && gk_changes_table_is_of_citus(table->changes)));
 }
 
 /*
@@ -949,15 +961,18 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	Tuplestorestate *rows = labels->rows;
 	GkLabelStamp stamp = {.version = version};
 	Writing		writing = {table, &stamp, written};
-	int			nest_level = NewGUCNestLevel();
+	int			nest_level;
+	bool		citus;
 
 	memset(written, 0, sizeof(*written));
-	if (is_of_citus(table))
-		gk_citus_set_search_path();
 	if (OidIsValid(table->output.relation_id))
 		written->deleted = empty_table(table, &written->emptied);
 	else
 		make_table(table);
+	citus = is_of_citus(table);
+	nest_level = NewGUCNestLevel();
+	if (citus)
+		gk_citus_set_search_path();
 	/* now that no other labels are written: changes follow one another by their time */
 	stamp.time = GetCurrentTimestamp();
 	if (labels->relation != NULL)
@@ -966,7 +981,7 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 		rows = labels->take_rest(labels->context, written->inserted);
 	}
 	if (rows != NULL)
-		gk_use_labels(rows, table->id_type, is_of_citus(table), write_labels, &writing);
+		gk_use_labels(rows, table->id_type, citus, write_labels, &writing);
 	if (rows != NULL && rows != labels->rows)
 		tuplestore_end(rows);
 	analyze_table(table, written);

@@ -661,10 +661,76 @@ for my $labels (qw(everywhere only_here also_here))
 	is(sql("$evil; SELECT sum(size) FROM gkmeans_fit('public.local', '{x}', 3, id_column => 'id', labels_table => 'public.$labels', if_exists => 'merge')"), 6000, "functions of others beside labels in $labels");
 	is(sql("SELECT count(*), min(id), max(cluster_id) FROM $labels"), '6000|1|2', 'which are merged');
 }
+# a function of others that would label the rows, made while they are read
+sql(q{CREATE FUNCTION make_better(id int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	CREATE OR REPLACE FUNCTION public.gkmeans_predict_with(jsonb, record) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END';
+	RETURN id; END $$});
+is(sql(q{SET citus.enable_ddl_propagation = off; SELECT rows FROM gkmeans_compare('segments', 'segments', 'SELECT make_better(id), distance AS x, distance AS y FROM only_here WHERE id IN (1, 2) OFFSET 0')}), 2, 'a function that fits better meanwhile');
+sql(q{DROP FUNCTION public.gkmeans_predict_with(jsonb, record); DROP FUNCTION make_better(int)});
 sql(q{CREATE FUNCTION public.cbrt(float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT 9.9 - $1'});
 is( sql(q{SET search_path = public, pg_catalog; SELECT * FROM gkmeans_compare('segments', 'node_segments', 'SELECT id, cbrt(x) AS x, y FROM distributed')}),
 	sql(q{SET search_path = public, pg_catalog; SELECT * FROM gkmeans_compare('segments', 'node_segments', 'SELECT id, cbrt(x) AS x, y FROM local')}), "the source's own names");
 like(sql(q{SET citus.max_intermediate_result_size = 100; SELECT rows FROM gkmeans_compare('segments', 'segments', 'distributed')}), qr/^[0-9]+$/, 'a comparison of more rows than Citus keeps of other queries');
+
+# Local tables of labels and changes, whose rules and policies lead to tables of Citus
+sql(<<~'SQL');
+	CREATE TABLE beside (id int, cluster_id int, distance float8);
+	SELECT create_distributed_table('beside', 'id');
+	CREATE TABLE ruled (id int PRIMARY KEY, cluster_id int, distance float8);
+	CREATE RULE beside AS ON INSERT TO ruled DO ALSO INSERT INTO beside VALUES (NEW.id, NEW.cluster_id, NEW.distance);
+	CREATE TABLE policed (LIKE ruled INCLUDING ALL);
+	ALTER TABLE policed ENABLE ROW LEVEL SECURITY;
+	ALTER TABLE policed FORCE ROW LEVEL SECURITY;
+	CREATE POLICY known ON policed USING (id IN (SELECT id FROM distributed)) WITH CHECK (true);
+	CREATE ROLE policed; GRANT ALL ON policed, distributed, local TO policed;
+	SQL
+for my $mode (qw(append replace delete))
+{
+	sql('DELETE FROM ruled; DELETE FROM beside');
+	is(sql("SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'ruled', if_exists => '$mode')"), 6000, "labels with a rule, $mode");
+	is(sql('SELECT (SELECT count(*) FROM ruled), (SELECT count(*) FROM beside)'), '6000|6000', 'they are in both tables');
+}
+like(failure("SELECT gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'ruled', if_exists => 'merge')"), qr/INSERT with ON CONFLICT clause cannot be used with table that has INSERT or UPDATE rules/, 'but are not merged');
+is(sql("SET ROLE policed; SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'policed', if_exists => 'append'); SELECT count(*) FROM policed"), "6000\n6000", 'labels with a policy');
+unlike(failure("SET ROLE policed; SELECT gkmeans_fit('local', '{x}', 4, id_column => 'id', labels_table => 'policed', if_exists => 'merge')"), qr/gkmeans_labels|unrecognized|XX000/, 'are merged as far as Citus can');
+
+# Tables that become those of Citus while a fit waits for them
+for my $table (qw(late_labels late_changes))
+{
+	sql(q{DROP TABLE IF EXISTS late_labels, late_changes; CREATE TABLE late_labels (id int PRIMARY KEY, cluster_id int, distance float8);
+		CREATE TABLE late_changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz)});
+	$locker = $node->background_psql('postgres', on_error_stop => 1);
+	$fitting = $node->background_psql('postgres', on_error_stop => 0);
+	$locker->query_safe("BEGIN; SELECT create_distributed_table('$table', 'id')");
+	start_query($fitting, $table eq 'late_labels'
+		? "SELECT count(*) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'late_labels', if_exists => 'append')"
+		: "SELECT rows / rows FROM gkmeans_assign('segments', 'local', labels_table => 'late_labels', labels_mode => 'merge', changes_table => 'late_changes')");
+	ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%late_labels%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid())}), "a fit waits for $table");
+	$locker->query_safe('COMMIT');
+	$locker->quit;
+	is($fitting->query('SELECT count(*) FROM late_labels') =~ s/.*\n//sr, 6000, 'it goes on when Citus keeps them');
+	unlike($fitting->{stderr}, qr/ERROR/, 'without an error');
+	$fitting->quit;
+}
+
+# Sources that are loaded again while a fit waits for them
+sql('CREATE TABLE loaded AS TABLE local; CREATE TABLE loaded_everywhere AS TABLE local');
+sql("SELECT create_distributed_table('loaded', 'id', colocate_with => 'here'); SELECT create_reference_table('loaded_everywhere')");
+for my $table (qw(loaded loaded_everywhere))
+{
+	for my $call ("gkmeans_fit('$table', '{x}', 3)", "gkmeans_compare('segments', 'segments', '$table')")
+	{
+		my $count = $call =~ /fit/ ? 'sum(size)' : 'rows';
+		$locker = $node->background_psql('postgres', on_error_stop => 1);
+		$fitting = $node->background_psql('postgres', on_error_stop => 0);
+		$locker->query_safe("BEGIN; TRUNCATE $table; INSERT INTO $table TABLE local");
+		start_query($fitting, "SELECT $count FROM $call");
+		ok($node->poll_query_until('postgres', qq{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%$table%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid())}), "$call waits");
+		$locker->query_safe('COMMIT');
+		is($fitting->query('SELECT 1'), sql("SELECT $count FROM " . $call =~ s/loaded\w*/local/r) . "\n1", 'and has all rows');
+		$_->quit for $locker, $fitting;
+	}
+}
 
 # Rows on this server beside what only this session sees, and after what was undone
 sql(q{CREATE TABLE names AS SELECT 1 AS id; SELECT citus_add_local_table_to_metadata('names'); INSERT INTO names SELECT id FROM local WHERE id > 1; CREATE TABLE plain AS SELECT id FROM local});
