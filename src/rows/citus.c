@@ -125,22 +125,6 @@ gk_citus_has_one_copy(Oid relation_id)
 		key != NULL && copies == 's';
 }
 
-/* The shards of a table of Citus. */
-int64
-gk_citus_shards(Oid relation_id)
-{
-	bool		is_null;
-	const char *query;
-
-	if (!gk_is_citus_table(relation_id))
-		return 0;
-	query = psprintf("SELECT pg_catalog.count(*) FROM pg_catalog.pg_dist_shard"
-					 " WHERE logicalrelid OPERATOR(pg_catalog.=) %u::pg_catalog.oid", relation_id);
-	if (SPI_execute(query, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
-		elog(ERROR, "could not count the shards of a table");
-	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
-}
-
 /* The search path in which queries that Citus has written mean what they say. */
 const char *
 gk_citus_search_path(void)
@@ -156,20 +140,6 @@ gk_citus_set_search_path(void)
 {
 	(void) set_config_option("search_path", gk_citus_search_path(), PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-}
-
-/* True if a table has shards on this server. */
-bool
-gk_citus_has_shards_here(Oid relation_id)
-{
-	const char *query = psprintf("SELECT FROM pg_catalog.pg_dist_shard AS s,"
-								 " pg_catalog.pg_dist_placement AS p,"
-								 " pg_catalog.pg_dist_local_group AS l"
-								 " WHERE s.logicalrelid OPERATOR(pg_catalog.=) %u::pg_catalog.oid"
-								 " AND p.shardid OPERATOR(pg_catalog.=) s.shardid"
-								 " AND l.groupid OPERATOR(pg_catalog.=) p.groupid", relation_id);
-
-	return SPI_execute(query, false, 1) == SPI_OK_SELECT && SPI_processed > 0;
 }
 
 /* Looks for a table of Citus' list, in queries within queries as well. */

@@ -23,15 +23,6 @@ extern const char *gk_citus_column(Oid relation_id);
 /* True if Citus keeps one copy of each of its rows. */
 extern bool gk_citus_has_one_copy(Oid relation_id);
 
-/* The shards of a table of Citus; 0 of another.  SPI must be connected. */
-extern int64 gk_citus_shards(Oid relation_id);
-
-/*
- * True if a table of Citus has shards on this server: Citus refuses ANALYZE after it has written
- * them without a connection.  SPI must be connected.
- */
-extern bool gk_citus_has_shards_here(Oid relation_id);
-
 /*
  * The search path of the session with pg_catalog first: Citus writes tasks and the rest of queries
  * that it divides with the names of pg_catalog unqualified.

@@ -16,8 +16,10 @@ gk_try(GkAttempt attempt, void *argument, bool is_kept)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData  *volatile error = NULL;
+	int			level;
 
 	BeginInternalSubTransaction(NULL);
+	level = GetCurrentTransactionNestLevel();
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
@@ -27,6 +29,9 @@ gk_try(GkAttempt attempt, void *argument, bool is_kept)
 	}
 	PG_CATCH();
 	{
+		/* one within this could not begin, and ends only with the transaction */
+		if (GetCurrentTransactionNestLevel() != level)
+			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();

@@ -37,21 +37,14 @@
 #include "snapshot_rows.h"
 #include "source_changes.h"
 #include "source_tables.h"
-#include "subtransaction.h"
 #include "table_name.h"
 
 /* What a table must have, and what one that is made has. */
 #define REQUIRED (GK_LABEL_SET(GK_LABEL_ID) | GK_LABEL_SET(GK_LABEL_CLUSTER))
 #define MADE (REQUIRED | GK_LABEL_SET(GK_LABEL_DISTANCE))
 
-/* Citus sets on the workers what is set for a transaction if this is "local", by default "none". */
-#define CITUS_PROPAGATION "citus.propagate_set_commands"
-
 /* Citus locks and empties the shards of a table only if this is on, as it is by default. */
 #define CITUS_COMMANDS "citus.enable_ddl_propagation"
-
-/* The least default_statistics_target of a shard. */
-#define LEAST_TARGET 10
 
 /* The columns that only a model can fill. */
 #define OF_MODEL (GK_LABEL_SET(GK_LABEL_NAME) | GK_LABEL_SET(GK_LABEL_VERSION))
@@ -866,71 +859,9 @@ is_of_citus(const GkLabelsTable *table)
 }
 
 /*
- * True if Citus can set something on the workers for a while.  It does so in blocks of a language,
- * which the caller must be allowed to use; a session that lets it do so is left alone.
- */
-static bool
-can_set_on_workers(void)
-{
-	const char *propagated = GetConfigOption(CITUS_PROPAGATION, true, false);
-
-	return propagated != NULL && strcmp(propagated, "none") == 0 &&
-		OidIsValid(get_language_oid("plpgsql", true)) &&
-		DatumGetBool(DirectFunctionCall2(has_language_privilege_name,
-										 CStringGetTextDatum("plpgsql"),
-										 CStringGetTextDatum("USAGE")));
-}
-
-/*
- * Has ANALYZE take about as many rows of all shards together as of a table without shards, rather
- * than of each.
- */
-static void
-analyze(const GkLabelsTable *table, int64 shards)
-{
-	int64		target = Max(default_statistics_target / shards, LEAST_TARGET);
-	char	   *command = psprintf("ANALYZE %s", table->output.name);
-	int			nest_level = NewGUCNestLevel();
-
-	if (target < default_statistics_target && can_set_on_workers())
-	{
-		(void) set_config_option(CITUS_PROPAGATION, "local", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-		command = psprintf("BEGIN SET LOCAL default_statistics_target = " INT64_FORMAT "; %s; "
-						   "SET LOCAL default_statistics_target TO DEFAULT; END", target, command);
-		command = psprintf("DO LANGUAGE plpgsql %s", quote_literal_cstr(command));
-	}
-	gk_execute(command);
-	/* as after an error: what was set for this transaction would stay otherwise */
-	AtEOXact_GUC(false, nest_level);
-}
-
-/* True if the table or one of its partitions is columnar. */
-static bool
-has_columnar(Oid relation_id)
-{
-	ListCell   *cell;
-
-	foreach(cell, gk_family_of(relation_id))
-		if (gk_is_columnar(lfirst_oid(cell)))
-			return true;
-	return false;
-}
-
-/* An attempt: has Citus analyze the table, which it refuses after other work on this server. */
-static void
-analyze_shards(void *argument)
-{
-	const GkLabelsTable *table = argument;
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
-
-	if (!gk_citus_has_shards_here(relation_id))
-		analyze(table, Max(gk_citus_shards(relation_id), 1));
-}
-
-/*
  * Renews what the planner knows of the table, where something was written and the caller may.
- * Those that append do not wait for one another.
+ * Those that append do not wait for one another.  The shards of Citus are left to autovacuum: Citus
+ * refuses ANALYZE after other work of a transaction.
  */
 static void
 analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
@@ -938,19 +869,12 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
 	char		kind = OidIsValid(relation_id) ? get_rel_relkind(relation_id) : '\0';
 
-	if (written->inserted + written->updated + written->deleted == 0 ||
-		(kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) ||
-		!MAY_ANALYZE(relation_id) ||
-		!ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock))
-		return;
-	if (!gk_is_citus_table(relation_id))
-		analyze(table, 1);
-	/*
-	 * In a subtransaction, columnar shards cannot be read after the outer one has written them; nor
-	 * after an error, for Citus does not leave that of the workers.
-	 */
-	else if (!has_columnar(relation_id))
-		gk_try_without_need(analyze_shards, (void *) table, true);
+	if (written->inserted + written->updated + written->deleted > 0 &&
+		(kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE) &&
+		MAY_ANALYZE(relation_id) &&
+		ConditionalLockRelationOid(relation_id, ShareUpdateExclusiveLock) &&
+		!gk_is_citus_table(relation_id))
+		gk_execute(psprintf("ANALYZE %s", table->output.name));
 }
 
 /* Makes the table if it is not there, and writes the labels; it is locked. */

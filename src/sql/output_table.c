@@ -293,8 +293,8 @@ access_method(Oid relation_id)
 }
 
 /* True if Citus keeps the rows of a table by columns. */
-bool
-gk_is_columnar(Oid relation_id)
+static bool
+is_columnar(Oid relation_id)
 {
 	Oid			method = access_method(relation_id);
 
@@ -305,7 +305,7 @@ gk_is_columnar(Oid relation_id)
 void
 gk_check_changeable(Oid relation_id, const char *argument)
 {
-	if (gk_is_columnar(relation_id))
+	if (is_columnar(relation_id))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" is columnar", get_rel_name(relation_id)),

@@ -77,9 +77,6 @@ extern void gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutpu
  */
 extern void gk_check_distribution(Oid relation_id, const char *column);
 
-/* True if Citus keeps the rows of a table by columns. */
-extern bool gk_is_columnar(Oid relation_id);
-
 /*
  * Raises 0A000 if rows of the table can be neither updated nor deleted: Citus' columnar tables.
  * The hint names the argument that asks for it.
