@@ -39,8 +39,8 @@ extern void gk_citus_set_search_path(void);
 extern bool gk_is_citus_query(const Query *query);
 
 /*
- * True if Citus plans a command, because it names such a table, or rules and policies do; the tables
- * of the command are locked then, as it would.  SPI must be connected.
+ * True if Citus plans a command, because it names such a table, or rules and policies do.  Locks
+ * the tables as the command would.  SPI must be connected.
  */
 extern bool gk_is_citus_command(const char *command);
 

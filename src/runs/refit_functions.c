@@ -215,6 +215,18 @@ may_commit(FunctionCallInfo fcinfo)
 		!castNode(CallContext, fcinfo->context)->atomic && !IsSubTransaction();
 }
 
+/* Raises the error of a call that cannot write, now or after its first commit. */
+static void
+check_writable(void)
+{
+	PreventCommandIfReadOnly("gkmeans_refresh()");
+	if (DefaultXactReadOnly)
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("gkmeans_refresh() commits, and the next transaction is read-only"),
+				 errhint("Set \"%s\" to off.", "default_transaction_read_only")));
+}
+
 /* SQL: fits a new version of a model, and records the run. */
 Datum
 gkmeans_refresh(PG_FUNCTION_ARGS)
@@ -228,7 +240,7 @@ gkmeans_refresh(PG_FUNCTION_ARGS)
 		gk_refit(&run.spec, 0, &result);
 		PG_RETURN_VOID();
 	}
-	PreventCommandIfReadOnly("gkmeans_refresh()");
+	check_writable();
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
 	run_in_transactions(&run);

@@ -844,7 +844,8 @@ merges_by_citus(const GkLabelsTable *table)
 	const char *id = quote_identifier(table->id_name);
 
 	return table->if_exists == GK_EXISTS_MERGE &&
-		(gk_is_citus_command(psprintf("UPDATE %s SET cluster_id = NULL WHERE %s IS NULL", name, id)) ||
+		(gk_is_citus_command(psprintf("UPDATE %s SET cluster_id = NULL WHERE %s IS NULL",
+									  name, id)) ||
 		 gk_is_citus_command(psprintf("DELETE FROM %s WHERE %s IS NULL", name, id)));
 }
 

@@ -192,6 +192,8 @@ is(sql('SELECT max(version) FROM m'), $count + 1, 'a block with EXCEPTION: it do
 $session->query_safe(q{BEGIN; CALL gkmeans_refresh('m', deploy => 'always'); ROLLBACK});
 is(sql('SELECT max(version) FROM m'), $count + 1, 'a transaction block: it does not');
 is(errors_of(), '', 'no error');
+like(($node->psql('postgres', q{DO $$ BEGIN SET default_transaction_read_only = on; CALL gkmeans_refresh('m'); END $$}))[2], qr/commits, and the next transaction is read-only/, 'a transaction before one that cannot write');
+is(sql('SELECT max(version) FROM m'), $count + 1, 'no run begins');
 
 # An error at the commit
 sql(q{CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused at the commit'; END $$;
