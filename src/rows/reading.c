@@ -409,6 +409,9 @@ prepare_aggregate(const GkSource *source, GkFeedQuery *feeding)
 	if (!aggregates_here(feeding->query->plan->planTree))
 		feeding->query = gk_query_plan(source->text, fenced_query(source, feeding->function),
 									   GK_TICKET_TYPE, check_aggregate, source);
+	/* Citus must not get hold of the aggregate, but a table may have become its own */
+	if (feeding->query->is_of_citus)
+		gk_refuse_change();
 	check_partitionwise();
 	feeding->rows = expected_rows(feeding->query->plan->planTree, &feeding->row_bytes, &workers);
 	feeding->processes = workers + 1;
