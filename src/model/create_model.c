@@ -152,6 +152,18 @@ define_features(Creation *creation, FunctionCallInfo fcinfo)
 	MemoryContextSwitchTo(before);
 }
 
+/* Drafts the version's copy of the definition, in which a refit looks for the chosen candidate. */
+static void
+draft_definition(Creation *creation)
+{
+	Datum		definition = DirectFunctionCall1(jsonb_in, CStringGetDatum(creation->definition));
+
+	if (creation->candidates.count > 0)
+		definition = JsonbPGetDatum(gk_define_k(DatumGetJsonbP(definition),
+												creation->call.arguments.fit.k));
+	gk_draft_set(&creation->draft, GK_MODEL_DEFINITION, definition);
+}
+
 /* SQL: fits a model and creates its table. */
 Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
@@ -193,6 +205,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	gk_draft_deployed(&creation.draft, "fitted");
 	is_written = gk_call_write_labels(call, labels, &written);
 	gk_progress_phase(GK_PHASE_WRITING);
+	draft_definition(&creation);
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
 	if (!is_written)

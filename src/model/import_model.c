@@ -442,6 +442,7 @@ write_import(const GkTarget *target, GkDraft *draft, const char *definition)
 {
 	if (target->exists)
 		definition = define_again(target->relation_id, definition, draft);
+	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
 	gk_write_target(target, draft, definition);
 }
 

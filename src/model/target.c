@@ -266,6 +266,5 @@ gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition)
 	gk_draft_set(draft, GK_MODEL_DEPLOYED_AT,
 				 TimestampTzGetDatum(gk_deployment_time(target->relation_id)));
 	gk_draft_set(draft, GK_MODEL_VERSION, Int32GetDatum(target->version));
-	gk_draft_json(draft, GK_MODEL_DEFINITION, definition);
 	gk_insert_draft(draft, target->relation_id);
 }

@@ -38,8 +38,8 @@ extern void gk_open_target(GkTarget *target, const char *name, GkModelExists if_
 						   const char *definition);
 
 /*
- * Writes the new version and deploys it; the definition, which may differ from that at opening,
- * becomes that of the model.
+ * Writes the new version, whose copy of the definition is drafted, and deploys it; the definition,
+ * which may differ from that at opening, becomes that of the model.
  */
 extern void gk_write_target(const GkTarget *target, GkDraft *draft, const char *definition);
 

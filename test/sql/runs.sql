@@ -711,8 +711,11 @@ SELECT gkmeans_create_model('steps_given', 'steps', '{x}', initial_centroids => 
 SELECT gkmeans_create_model('steps_chosen', 'steps', '{x}', k_candidates => '{2,5}', n_init => 4, criterion => 'bic');
 DELETE FROM steps WHERE x > 10;
 SELECT gkmeans_create_model('steps_few', 'steps', '{x}', initial_centroids => '{{0},{10},{20},{30},{40}}');
+SELECT gkmeans_create_model('steps_scarce', 'steps', '{x}', k_candidates => '{5,7}');
+SELECT is(definition ->> 'k', '5', 'the version notes the candidate that was chosen for it') FROM steps_scarce;
+SELECT is(gkmeans_alter_model('steps_scarce', '{}') -> 'k', NULL, 'and the definition of the model does not');
 CREATE FUNCTION step_clusters(model regclass) RETURNS bigint LANGUAGE sql AS $$ SELECT gkmeans_refit(model, deploy => 'always', keep => 1); SELECT count(*) FROM gkmeans_clusters(model) $$;
-CREATE TABLE step_models AS SELECT unnest('{steps_imported,steps_restored,steps_replaced,steps_given,steps_chosen,steps_few}'::regclass[]) AS model;
+CREATE TABLE step_models AS SELECT unnest('{steps_imported,steps_restored,steps_replaced,steps_given,steps_chosen,steps_few,steps_scarce}'::regclass[]) AS model;
 SELECT is(step_clusters(model), 2::bigint, format('%s: few different rows, night %s', model, night)) FROM step_models, generate_series(1, 2) AS night;
 INSERT INTO steps SELECT * FROM more_steps;
 SELECT is(step_clusters(model), 5::bigint, model || ': all rows again') FROM step_models;
