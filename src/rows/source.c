@@ -18,25 +18,49 @@
 #include "source_query.h"
 #include "source_tables.h"
 
-/* An SQL expression that joins an array with the other features. */
-static const char *
-joined_features(const GkSource *source, int array)
+/* True if all features are arrays of one type. */
+static bool
+are_alike(const GkSource *source)
 {
-	const char *type = source->described[array].shape == GK_VECTOR ? "real[]"
-		: format_type_be(gk_column_type(source, source->features[array]));
-	const char *name = quote_identifier(source->names[array]);
-	StringInfoData scalars;
-
-	initStringInfo(&scalars);
 	for (int i = 0; i < source->count; i++)
-		if (source->described[i].shape == GK_SCALAR)
-			appendStringInfo(&scalars, "%s%s", scalars.len > 0 ? ", " : "",
-							 quote_identifier(source->names[i]));
-	if (scalars.len == 0)
-		return psprintf("%s || %s", name, quote_identifier(source->names[array == 0 ? 1 : 0]));
-	if (source->described[array].shape == GK_VECTOR)
-		name = psprintf("%s::real[]", name);
-	return psprintf("%s || ARRAY[%s]::%s", name, scalars.data, type);
+		if (source->described[i].shape == GK_SCALAR ||
+			source->described[i].element != source->described[0].element)
+			return false;
+	return true;
+}
+
+/* Appends a feature, with the casts that it needs to become float8[], or to be joined to one. */
+static void
+append_joined(StringInfo joined, const GkSource *source, int i)
+{
+	const GkColumn *column = &source->described[i];
+	bool		is_scalar = column->shape == GK_SCALAR;
+	bool		continues = is_scalar && i > 0 && column[-1].shape == GK_SCALAR;
+
+	appendStringInfoString(joined, i == 0 ? "" : continues ? ", " : " || ");
+	appendStringInfo(joined, "%s%s", is_scalar && !continues ? "ARRAY[" : "",
+					 quote_identifier(source->names[i]));
+	if (column->element == GK_BOOL)
+		appendStringInfoString(joined, is_scalar ? "::int" : "::int[]");
+	if (column->shape == GK_VECTOR)
+		appendStringInfoString(joined, "::real[]");
+	if (is_scalar && (i + 1 == source->count || column[1].shape != GK_SCALAR))
+		appendStringInfoString(joined, "]::float8[]");
+	/* what is joined to float8[] becomes that as well */
+	if (!is_scalar && i == 0 && column->element != GK_FLOAT8 && !are_alike(source))
+		appendStringInfoString(joined, "::float8[]");
+}
+
+/* An SQL expression that joins all features in one array, which loses nothing of them. */
+static const char *
+joined_features(const GkSource *source)
+{
+	StringInfoData joined;
+
+	initStringInfo(&joined);
+	for (int i = 0; i < source->count; i++)
+		append_joined(&joined, source, i);
+	return joined.data;
 }
 
 /* Refuses an array beside other features. */
@@ -50,7 +74,7 @@ check_shapes(const GkSource *source)
 					 errmsg("column \"%s\" is an array, but not the only feature",
 							source->names[i]),
 					 errhint("Name it alone, or give a query as the source, with all features in "
-							 "one array: %s.", joined_features(source, i))));
+							 "one array: %s.", joined_features(source))));
 }
 
 /* Finds the features: those named, or a choice. */

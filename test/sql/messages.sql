@@ -114,6 +114,24 @@ SELECT matches(cure_of(type_column), cure, 'the cure of ' || type_column) FROM (
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT gen_random_uuid() AS "the id"', '{the id}', 1)$$, '42804', 'a uuid', NULL, NULL, 'id_column => ''the id''');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ''a:b:c:d:e:f''::macaddr AS x', '{x}', 1)$$, '42804', 'a type without a cure', NULL, NULL, 'A feature is a number');
 
+-- The HINT for an array beside other features joins them all, and loses nothing
+CREATE DOMAIN choice AS boolean;
+CREATE DOMAIN share AS numeric;
+CREATE DOMAIN shares AS share[];
+CREATE TABLE mixed AS SELECT ARRAY[i % 2 = 0, i % 3 = 0] AS flags, ARRAY[i, 7]::smallint[] AS shorts, ARRAY[16777217, i] AS ints, ARRAY[i, 9007199254740991] AS longs, ARRAY[i / 4.0]::real[] AS reals,
+	ARRAY[i / 10.0]::float8[] AS doubles, ARRAY[0.1, i / 8.0] AS numerics, ARRAY[i = 1]::choice[] AS choices, ARRAY[0.3, i]::shares AS shares,
+	i % 2 = 0 AS flag, i::smallint AS short, 16777219 + i AS int, 9007199254740990 + i % 2 AS long, (i / 8.0)::real AS real, 1.7e9::float8 + i / 25.0 AS "Epoch", i / 10.0 AS numeric, (i = 2)::choice AS choice, (i / 5.0)::share AS share
+FROM generate_series(1, 4) AS i;
+CREATE FUNCTION numbers_of(feature jsonb) RETURNS SETOF float8 LANGUAGE sql AS $$
+	SELECT CASE jsonb_typeof(n) WHEN 'boolean' THEN n::boolean::int ELSE n::float8 END
+	FROM jsonb_array_elements(CASE jsonb_typeof(feature) WHEN 'array' THEN feature ELSE jsonb_build_array(feature) END) AS n $$;
+CREATE FUNCTION joins(features text[]) RETURNS boolean LANGUAGE sql AS $$
+	SELECT ARRAY(SELECT joined_by_hint('mixed', features)) = ARRAY(SELECT ARRAY(SELECT numbers_of(to_jsonb(m) -> f) FROM unnest(features) AS f) FROM mixed AS m) $$;
+CREATE VIEW kinds AS SELECT attname::text AS name, attndims > 0 OR attname = 'shares' AS is_array FROM pg_attribute WHERE attrelid = 'mixed'::regclass AND attnum > 0;
+SELECT is((SELECT string_agg(a.name || ',' || b.name, ' ') FROM kinds AS a, kinds AS b WHERE (a.is_array OR b.is_array) AND a.name <> b.name AND NOT joins(ARRAY[a.name, b.name])), NULL, 'each array with each feature');
+SELECT ok(joins(features), features::text) FROM unnest(ARRAY['{reals,longs,"Epoch"}', '{short,flags,choice,flag,numerics,ints,real,numeric}', '{flags,choices,doubles}']) AS texts, CAST(texts AS text[]) AS features;
+SELECT fails_with($$SELECT gkmeans_fit('SELECT reals, reals AS more FROM mixed', '{reals,more}', 1)$$, '42804', 'arrays of one type stay of that type', NULL, NULL, ': reals \|\| more\.$');
+
 -- The type of an id
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT NULL::%s AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, asked, type), '42804', format('%s, not %s', type, asked), NULL, NULL,
 	format('NULL::%s as the first', type))

@@ -20,6 +20,11 @@ SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit('wide', '{v}', 3)), '{2
 SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0;
 SELECT is(fingerprint($$SELECT * FROM gkmeans_fit('vectors', '{v}', 3)$$), fingerprint($$SELECT * FROM gkmeans_fit('data', '{v}', 3)$$), 'vectors, with workers');
 
+-- The HINT for a vector beside other features
+CREATE TABLE beside AS SELECT '[0.5,2]'::vector AS v, '[3]'::vector AS u, '{t,f}'::boolean[] AS flags, 1700000001::float8 AS epoch, 16777217 AS n;
+SELECT is(joined_by_hint('beside', features::text[]), joined::float8[], features) FROM (VALUES ('{v,epoch,n}', '{0.5,2,1700000001,16777217}'), ('{n,v}', '{16777217,0.5,2}'), ('{v,u}', '{0.5,2,3}'),
+	('{v,flags}', '{0.5,2,1,0}'), ('{flags,v,epoch,u}', '{1,0,0.5,2,1700000001,3}')) AS f(features, joined);
+
 -- Scoring: labels and distances of the fit, as a row and as a vector
 CREATE FUNCTION scores_as_fitted(source text, form text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE result bigint;
@@ -52,6 +57,8 @@ SELECT is(fingerprint($$SELECT * FROM gkmeans_fit('halves', '{h}', 3)$$), finger
 SELECT is(array_agg(centroid[1] ORDER BY centroid[1])::text, '{-65504,0,6.103515625e-05,65504}', 'halfvec: its greatest numbers')
 FROM gkmeans_fit('SELECT unnest(ARRAY[''[65504]'', ''[-65504]'', ''[0]'', ''[6.103515625e-05]'']::halfvec[]) AS h', '{h}', 4);
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT unnest(ARRAY[''[5.9604645e-08]'', ''[-0]'', ''[0.00006]'']::halfvec[]) AS h', '{h}', 3)), 3, 'halfvec: denormal numbers');
+ALTER TABLE beside ADD h halfvec DEFAULT '[0.25,4]';
+SELECT is(joined_by_hint('beside', features::text[]), joined::float8[], features) FROM (VALUES ('{h,n}', '{0.25,4,16777217}'), ('{h,v}', '{0.25,4,0.5,2}'), ('{flags,h}', '{1,0,0.25,4}')) AS f(features, joined);
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT unnest(ARRAY[''[1,2,3]'', ''[1,2]'']::halfvec[]) AS v', '{v}', 1)$$, '22000', 'halfvecs of different length', NULL, 'has 2 elements, expected 3');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ''{1:1}/3''::sparsevec AS v', '{v}', 1)$$, '42804', 'sparsevec is not supported');
 SELECT scores_as_fitted('SELECT id, h AS v FROM halves', form) FROM unnest('{t,v,v::halfvec(3),v::vector,v::vector::real[]}'::text[]) form;
