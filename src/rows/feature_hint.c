@@ -171,8 +171,9 @@ column_expression(Oid type, const char *column)
 						quote_literal_cstr(type_is_enum(element) ? first_label(element) : "value"),
 						column);
 	if (OidIsValid(element))
-		return psprintf("ARRAY(SELECT %s FROM unnest(%s) AS element)",
-						fill_in(expression, "element"), column);
+		return psprintf("CASE WHEN %s IS NOT NULL THEN"
+						" ARRAY(SELECT %s FROM unnest(%s) AS element) END",
+						column, fill_in(expression, "element"), column);
 	if (type == POINTOID || type == BOXOID)
 		return psprintf("%s and %s", fill_in(expression, column),
 						fill_in(type == BOXOID ? "(point(%s))[1]" : "%s[1]", column));
@@ -194,8 +195,9 @@ more_advice(Oid type, const char *column)
 		return psprintf(", %s::float8 if it holds numbers, or translate(%s, '[]', '{}')::real[] "
 						"if it holds lists of them", column, column);
 	if (type == JSONBOID || type == JSONOID)
-		return psprintf(", or ARRAY(SELECT %s_array_elements_text(%s)::real) if it holds arrays",
-						type == JSONBOID ? "jsonb" : "json", column);
+		return psprintf(", or CASE WHEN %s IS NOT NULL THEN"
+						" ARRAY(SELECT %s_array_elements_text(%s)::real) END if it holds arrays",
+						column, type == JSONBOID ? "jsonb" : "json", column);
 	if (OidIsValid(element))
 		return "";
 	return category == TYPCATEGORY_ENUM ? ", and so on for its other labels" : "";

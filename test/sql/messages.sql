@@ -88,7 +88,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (0, 0), (NULL, 1)'
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (''{1,NULL}''::real[]), (NULL), (''{1,Infinity}'')', '{column1}', 1)$$, '22023', 'unusable arrays', NULL,
 	'^3 rows were read: column "column1" is NULL or has a NULL element in 2, column "column1" has an element that is NaN, infinite or too large in 1\.$');
 
--- The HINT for each type works: its expression is a feature
+-- The HINT for each type works: its expression is a feature, and NULL stays NULL
 CREATE TYPE mood AS ENUM ('so-so', 'fine');
 CREATE DOMAIN city AS text;
 CREATE TYPE pair AS (field int, other int);
@@ -98,6 +98,7 @@ CREATE TABLE zoo ("A text" text, c char(3), v varchar, n name, q "char", d date,
 INSERT INTO zoo VALUES ('a', 'b', 'c', 'd', 'e', '2026-01-01', '2026-01-01', '2026-01-01', '12:00', '12:00+1', '1 day', 'fine', 1, '{"key": 2}', '{"key": 2}', 'abc', 1, '(1,2)', '((1,2),(3,4))', '<(1,2),3>',
 	'((1,2),(3,4),(5,6))', '((1,2),(3,4))', '((1,2),(3,4))', '[2026-01-01,2026-02-01)', '[1,2)', '{[1,2)}', '10.1.2.3', '10.0.0.0/8', '101', '1', 'word', '<path>1</path>', 'x', '(1,2)', '0/1',
 	'{2026-01-01}', '{1}', '{value}', '{fine}');
+INSERT INTO zoo DEFAULT VALUES;
 CREATE FUNCTION cure_of(type_column text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE hint text;
 BEGIN
@@ -110,6 +111,16 @@ END $$;
 SELECT lives_ok(format('SELECT * FROM gkmeans_fit(%L, ''{cured}'', 1)', format('SELECT %s AS cured FROM zoo', cure_of(attname))), format('%s: %s', format_type(atttypid, atttypmod), cure_of(attname)))
 FROM pg_attribute WHERE attrelid = 'zoo'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT is((SELECT count(*)::int FROM pg_attribute WHERE attrelid = 'zoo'::regclass AND attnum > 0 AND cure_of(attname) IS NULL), 0, 'no type is without one');
+UPDATE zoo SET jb = '[1,2]', j = '[1,2]' WHERE jb IS NOT NULL;
+CREATE FUNCTION cure_of_list(list_column text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE hint text;
+BEGIN
+	PERFORM gkmeans_fit('zoo', ARRAY[list_column], 1);
+EXCEPTION WHEN datatype_mismatch THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RETURN substring(hint FROM ', or (.*) if it holds arrays');
+END $$;
+SELECT is(centroid, '{1,2}', 'the cure of lists in ' || list_column) FROM unnest('{jb,j}'::text[]) AS list_column, LATERAL gkmeans_fit(format('SELECT %s AS cured FROM zoo', cure_of_list(list_column)), '{cured}', 1);
 SELECT matches(cure_of(type_column), cure, 'the cure of ' || type_column) FROM (VALUES ('A text', '^\("A text" = ''value''\)::int$'), ('e', '^\(e = ''so-so''\)::int$'), ('ts', '^extract\(epoch FROM ts\)$')) v(type_column, cure);
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT gen_random_uuid() AS "the id"', '{the id}', 1)$$, '42804', 'a uuid', NULL, NULL, 'id_column => ''the id''');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT ''a:b:c:d:e:f''::macaddr AS x', '{x}', 1)$$, '42804', 'a type without a cure', NULL, NULL, 'A feature is a number');
