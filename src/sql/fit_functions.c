@@ -93,12 +93,28 @@ check_labels_table(GkCall *call)
 		call->arguments.fit.for_model = true;
 }
 
+/* What to do about rows whose array is unusable. */
+static const char *
+unusable_array_hint(const char *array, bool is_finite)
+{
+	if (is_finite)
+		return psprintf("Name another column, or give a query as the source that replaces NULL "
+						"elements: array_replace(%s, NULL, '0').", array);
+	return psprintf("Name another column, or give a query as the source that replaces such "
+					"elements: CASE WHEN %s IS NOT NULL THEN ARRAY(SELECT CASE WHEN abs(element) < "
+					"1e38 THEN element ELSE 0 END FROM unnest(%s) AS element) END.", array, array);
+}
+
 /* What to do about rows that are all unusable. */
 static const char *
 unusable_hint(const GkCall *call)
 {
 	const GkRows *rows = &call->rows;
 	const char *weight = call->arguments.source.weight_column;
+	bool		is_finite = true;
+	bool		is_array;
+	int			count;
+	const char *const *features = gk_source_features(call->source, &count, &is_array);
 
 	if (rows->counts.zeros == rows->read)
 		return "Rows of zeros have no direction: choose other features, or metric => 'euclidean'.";
@@ -108,9 +124,12 @@ unusable_hint(const GkCall *call)
 						"give a query as the source that replaces it: coalesce(%s, 1).",
 						quote_identifier(weight));
 	for (int i = 0; i < rows->counts.columns; i++)
-		if (rows->counts.not_finite[i] > 0)
-			return "Leave such columns out of the features, or give a query as the source that "
-				"replaces the values: CASE WHEN abs(column) < 1e38 THEN column ELSE 0 END.";
+		is_finite = is_finite && rows->counts.not_finite[i] == 0;
+	if (is_array)
+		return unusable_array_hint(quote_identifier(features[0]), is_finite);
+	if (!is_finite)
+		return "Leave such columns out of the features, or give a query as the source that "
+			"replaces the values: CASE WHEN abs(column) < 1e38 THEN column ELSE 0 END.";
 	return "Leave such columns out of the features, or give a query as the source "
 		"that replaces the values: coalesce(column, 0).";
 }

@@ -87,6 +87,17 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (0, 0), (0, 0), (NULL, 1)'
 	'^3 rows were read: column "column1" is NULL in 1, all features are zero in 2\.$');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('VALUES (''{1,NULL}''::real[]), (NULL), (''{1,Infinity}'')', '{column1}', 1)$$, '22023', 'unusable arrays', NULL,
 	'^3 rows were read: column "column1" is NULL or has a NULL element in 2, column "column1" has an element that is NaN, infinite or too large in 1\.$');
+CREATE FUNCTION cured_rows(source text) RETURNS TABLE (size bigint, centroid float8[]) LANGUAGE plpgsql AS $$
+DECLARE hint text;
+BEGIN
+	PERFORM gkmeans_fit(source, '{column1}', 1);
+EXCEPTION WHEN invalid_parameter_value THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RETURN QUERY SELECT f.size, f.centroid FROM gkmeans_fit(format('SELECT %s AS v FROM (%s) AS source', substring(hint FROM ': (.*)\.$'), source), '{v}', 1) AS f;
+END $$;
+SELECT results_eq(format('SELECT * FROM cured_rows(%L)', source), format('VALUES (%s::bigint, %L::float8[])', size, centroid), 'the HINT for arrays works: ' || source) FROM (VALUES
+	('VALUES (''{1,NULL}''::real[]), (NULL), (''{1,Infinity}'')', 2, '{1,0}'), ('VALUES (''{1,NaN}''::numeric[])', 1, '{1,0}'),
+	('VALUES (''{7,NULL}''::int[]), (NULL)', 1, '{7,0}'), ('VALUES (''{t,NULL}''::boolean[])', 1, '{1,0}')) AS v(source, size, centroid);
 
 -- The HINT for each type works: its expression is a feature, and NULL stays NULL
 CREATE TYPE mood AS ENUM ('so-so', 'fine');
