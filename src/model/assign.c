@@ -150,13 +150,16 @@ void
 gk_check_deployed(const GkModel *model)
 {
 	int			deployed = gk_deployed_version(model->relation);
+	bool		is_fixed = IsolationUsesXactSnapshot();
 
 	if (deployed != model->version && deployed >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("version %d is no longer deployed", model->version),
-				 errdetail("Another version was deployed while the call waited or read the rows."),
-				 errhint("Repeat the call.")));
+				 is_fixed ? errdetail("Another version was deployed after the transaction began.")
+				 : errdetail("Another version was deployed while the call waited or read the "
+							 "rows."),
+				 is_fixed ? errhint("Repeat the transaction.") : errhint("Repeat the call.")));
 }
 
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
