@@ -295,7 +295,10 @@ fenced_query(const GkSource *source, Oid function)
 	return query.data;
 }
 
-/* The query whose rows are to be fed, with a NULL where the feed takes its ticket. */
+/*
+ * The query whose rows are to be fed, with a NULL where the feed takes its ticket.  Citus sends it
+ * to sessions with other search paths, in which only names that are keywords are sure.
+ */
 static char *
 row_query(const GkSource *source)
 {
@@ -303,7 +306,7 @@ row_query(const GkSource *source)
 	StringInfoData query;
 
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT NULL::pg_catalog.uuid");
+	appendStringInfo(&query, "SELECT NULL::pg_catalog.int4");
 	append_row(&query, source, names);
 	append_source(&query, source, names);
 	return query.data;
