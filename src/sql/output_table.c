@@ -119,16 +119,18 @@ owner_of(Oid relation_id)
 	return owner;
 }
 
-/* True if the current user may use a role; a superuser, if that was granted to him. */
+/* True if the current user may use a role; not for a superuser, whom its administrators may add. */
 static bool
 shares(Oid role)
 {
+	if (superuser())
+		return false;
 #if PG_VERSION_NUM >= 160000
 	/* who created a role is a member of it, but perhaps only to grant it to others */
-	if (!superuser())
-		return has_privs_of_role(GetUserId(), role) || member_can_set_role(GetUserId(), role);
+	return has_privs_of_role(GetUserId(), role) || member_can_set_role(GetUserId(), role);
+#else
+	return is_member_of_role(GetUserId(), role);
 #endif
-	return is_member_of_role_nosuper(GetUserId(), role);
 }
 
 /* Raises an error if a table that was expected to be new is one that another role has made. */

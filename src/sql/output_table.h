@@ -47,8 +47,8 @@ extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
 
 /*
  * Raises 42501 if the table, which was expected to be new, is there and belongs to a role that
- * could not act as the current user, who is not a member of it: its triggers would run as the
- * current user, and its owner read what is written.
+ * could not act as the current user, who is not a member of it, or is a superuser: its triggers
+ * would run as the current user, and its owner read what is written.
  */
 extern void gk_check_maker(const GkOutputTable *table);
 

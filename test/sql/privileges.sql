@@ -215,6 +215,18 @@ SET LOCAL ROLE gk_reader;
 SELECT lives_ok(label($$labels_table => 'gk_team.segments'$$), 'one of a role that the caller is a member of');
 RESET ROLE;
 REVOKE gk_other FROM gk_reader;
+-- whoever administers a role makes anyone its member, as here a superuser
+SELECT current_user AS superuser \gset
+GRANT gk_other TO gk_reader WITH ADMIN OPTION;
+SET LOCAL ROLE gk_reader;
+GRANT gk_other TO :"superuser";
+RESET ROLE;
+SELECT ok(EXISTS (SELECT FROM pg_auth_members WHERE roleid = 'gk_other'::regrole AND member = current_user::regrole), 'a superuser is a member');
+SELECT fails_with(replace(label($$labels_table => 'gk_team.segments'$$), 'kinds', 'others'), '42501', 'superusers are no exception as members either', 'belongs to another role');
+SET LOCAL ROLE gk_reader;
+REVOKE gk_other FROM :"superuser";
+RESET ROLE;
+REVOKE gk_other FROM gk_reader;
 -- From PostgreSQL 16 on, who created a role is a member of it, but may only grant it to others
 SELECT current_setting('server_version_num')::int >= 160000 AS members_may_differ \gset
 \if :members_may_differ
