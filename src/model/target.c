@@ -22,6 +22,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "acting.h"
 #include "definition.h"
 #include "model_type.h"
 #include "model_writes.h"
@@ -91,11 +92,29 @@ make_model(const RangeVar *variable, const char *name, const char *definition)
 	return made;
 }
 
+/* Raises an error unless the current user may replace a model of that owner. */
+static void
+check_owner(Oid relation_id, Oid owner, const RangeVar *name)
+{
+	if (!OWNS_RELATION(relation_id))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
+	/* a superuser passes as the owner of whatever others have made */
+	if (superuser() && !gk_could_act(owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("model \"%s\" exists and belongs to another role", name->relname),
+				 errdetail("Its triggers would run as role \"%s\".",
+						   GetUserNameFromId(GetUserId(), false)),
+				 errhint("If it is meant, call the function as role \"%s\". Otherwise drop the "
+						 "model, or name another one.", GetUserNameFromId(owner, false))));
+}
+
 /* Raises an error unless the relation is a model that may get a new version. */
 static void
 check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 {
 	Relation	relation;
+	Oid			owner;
 
 	if (if_exists == GK_MODEL_ERROR)
 		ereport(ERROR,
@@ -103,12 +122,13 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 				 errmsg("relation \"%s\" already exists", name->relname),
 				 errhint("Set if_exists to \"replace\" or \"skip\".")));
 	relation = gk_open_model(relation_id);
+	owner = relation->rd_rel->relowner;
 	/* see gk_open_model_to_change() */
 	relation_close(relation, if_exists == GK_MODEL_REPLACE ? AccessShareLock : NoLock);
-	if (if_exists == GK_MODEL_REPLACE && !OWNS_RELATION(relation_id))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name->relname);
-	if (if_exists == GK_MODEL_REPLACE)
-		gk_check_published(relation_id, CMD_UPDATE);
+	if (if_exists != GK_MODEL_REPLACE)
+		return;
+	check_owner(relation_id, owner, name);
+	gk_check_published(relation_id, CMD_UPDATE);
 }
 
 /* The number of a new version. */

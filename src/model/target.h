@@ -31,8 +31,9 @@ typedef struct GkTarget
 extern GkModelExists gk_model_exists_word(const char *word);
 
 /*
- * Creates the model with this definition, or locks an existing one: 42P07 if it must not exist.
- * With GK_MODEL_SKIP, leaves an existing one alone.  SPI must be connected.
+ * Creates the model with this definition, or locks an existing one: 42P07 if it must not exist,
+ * 42501 if the current user must not replace it.  With GK_MODEL_SKIP, leaves an existing one alone.
+ * SPI must be connected.
  */
 extern void gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 						   const char *definition);

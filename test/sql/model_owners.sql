@@ -88,6 +88,40 @@ DROP OWNED BY heir;
 DROP ROLE heir;
 SELECT is(differ(), 0::bigint, 'a role that owned the model once is dropped');
 
+-- A superuser replaces no model that another role has made ready: its triggers would run as the superuser
+CREATE TABLE ran_as (who text);
+GRANT INSERT ON ran_as TO owner;
+SET LOCAL ROLE owner;
+SELECT count(*) FROM gkmeans_create_model('mine.ready', 'gk_test.customers', '{spent,visits}', 2);
+CREATE FUNCTION mine.tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO gk_test.ran_as VALUES (current_user); RETURN NULL; END $$;
+CREATE TRIGGER tell AFTER INSERT ON mine.ready FOR EACH STATEMENT EXECUTE FUNCTION mine.tell();
+RESET ROLE;
+CREATE FUNCTION replaces() RETURNS SETOF text LANGUAGE sql AS $$
+	VALUES ('SELECT count(*) FROM gkmeans_create_model(''mine.ready'', ''gk_test.customers'', ''{spent,visits}'', 2, if_exists => ''replace'')'),
+		('SELECT gkmeans_import_model(''mine.ready'', ''{{1,2}}'', if_exists => ''replace'')') $$;
+SELECT fails_with(call, '42501', 'a superuser: ' || call, 'model "ready" exists and belongs to another role', format('as role "%s"', current_user), 'as role "owner"') FROM replaces() AS call;
+SELECT current_user AS superuser \gset
+GRANT owner TO :"superuser";
+SELECT fails_with(call, '42501', 'also as a member: ' || call, 'belongs to another role') FROM replaces() AS call;
+REVOKE owner FROM :"superuser";
+SELECT is(count(*)::int, 0, 'no trigger has run') FROM ran_as;
+GRANT EXECUTE ON FUNCTION replaces(), lives_ok(text, text) TO owner;
+SET LOCAL ROLE owner;
+SELECT lives_ok(call, 'its owner: ' || call) FROM replaces() AS call;
+RESET ROLE;
+SELECT is(array_agg(DISTINCT who), '{owner}', 'whose triggers run as he') FROM ran_as;
+CREATE ROLE gk_peer SUPERUSER;
+ALTER TABLE mine.ready OWNER TO gk_peer;
+SELECT lives_ok(call, 'one of another superuser: ' || call) FROM replaces() AS call;
+ALTER TABLE mine.ready OWNER TO CURRENT_USER;
+SELECT lives_ok(call, 'or his own: ' || call) FROM replaces() AS call;
+ALTER TABLE mine.ready OWNER TO reader;
+GRANT :"superuser" TO reader;
+SELECT lives_ok(call, 'or one of a role that may become he: ' || call) FROM replaces() AS call;
+REVOKE :"superuser" FROM reader;
+DROP TABLE mine.ready, ran_as;
+DROP FUNCTION mine.tell, replaces;
+
 -- An attribute that a later version of the extension adds, here in the middle of a session that has the model cached
 SELECT is(gkmeans_predict('mine.kinds', 60, 2), (SELECT cluster_id FROM mine.seen JOIN customers USING (id) WHERE spent = 60 AND visits = 2 LIMIT 1), 'the session keeps the model');
 ALTER TYPE gkmeans_model ADD ATTRIBUTE of_tomorrow jsonb CASCADE;
