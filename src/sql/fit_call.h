@@ -116,8 +116,8 @@ extern void gk_call_check_unbound(const GkCall *call);
 
 /*
  * How often rows are read again, at most, because others have written labels meanwhile.  The last
- * time, labels are written whatever others have inserted: where they do so all the time, as by a
- * trigger, no call would end otherwise.
+ * time, labels are written whatever others have inserted, unless the lock keeps them from it: where
+ * they do so all the time, as by a trigger, no call would end otherwise.
  */
 #define GK_MOST_READINGS 5
 

@@ -525,6 +525,16 @@ check_empty_node(const GkCall *call, const GkLabelsWritten *written)
 					 "gkmeans.nodes.")));
 }
 
+/*
+ * True if the next reading is the last, and nobody is to insert labels during it.  Not over nodes:
+ * one of them could wait for somebody who waits for the lock, and no server would notice.
+ */
+static bool
+keeps_lock(const GkCall *call)
+{
+	return call->arguments.readings + 1 == GK_MOST_READINGS && call->cluster == NULL;
+}
+
 /* Writes the labels table, if one was requested, unless it has labels that may be newer. */
 bool
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
@@ -535,7 +545,7 @@ gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *wri
 	if (call->table == NULL)
 		return true;
 	gk_progress_phase(GK_PHASE_WRITING);
-	is_current = gk_labels_table_lock(call->table, call->read_by);
+	is_current = gk_labels_table_lock(call->table, call->read_by, keeps_lock(call));
 	if (is_current && call->labels_stay)
 		gk_use_shared_labels(call, &input);
 	if (is_current)

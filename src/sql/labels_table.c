@@ -695,23 +695,24 @@ check_locked(GkLabelsTable *table, Snapshot read_by)
 
 /*
  * Locks as TRUNCATE does, unless others turn out to have inserted labels: readers can go on while
- * rows are read again.  So it waits for those who insert before: standbys keep a lock for TRUNCATE
- * until the transaction ends.  A lock that only keeps out who inserts could not be raised: it would
- * deadlock with who has read the table, and inserts now.
+ * rows are read again, but for the last time.  So it waits for those who insert before: standbys
+ * keep a lock for TRUNCATE until the transaction ends.  A lock that only keeps out who inserts
+ * could not be raised: it would deadlock with who has read the table, and inserts now.
  */
 static bool
-lock_to_replace(GkLabelsTable *table, Snapshot read_by)
+lock_to_replace(GkLabelsTable *table, Snapshot read_by, bool keep)
 {
 	List	   *locked;
 	List	   *parents;
 
 	wait_for_writers(table);
-	if (!check_locked(table, read_by))
+	if (!check_locked(table, read_by) && !keep)
 		return false;
 	locked = lock_to_truncate(table, &parents);
 	if (check_locked(table, read_by))
 		return true;
-	unlock(locked, parents);
+	if (!keep)
+		unlock(locked, parents);
 	return false;
 }
 
@@ -721,8 +722,10 @@ lock_to_replace(GkLabelsTable *table, Snapshot read_by)
  * last.
  */
 bool
-gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
+gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by, bool keep)
 {
+	bool		is_current;
+
 	if (!OidIsValid(table->output.relation_id))
 		look_up_again(table);
 	if (!OidIsValid(table->output.relation_id))
@@ -734,8 +737,10 @@ gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by)
 		return true;
 	}
 	lock_table(table);
-	return check_locked(table, read_by) &&
-		(table->if_exists != GK_EXISTS_REPLACE || lock_to_replace(table, read_by));
+	is_current = check_locked(table, read_by);
+	if (table->if_exists != GK_EXISTS_REPLACE || !(is_current || keep))
+		return is_current;
+	return lock_to_replace(table, read_by, keep);
 }
 
 /* Empties the table if asked to; counts the rows that it deletes, or says whether it did. */

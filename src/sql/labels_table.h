@@ -71,10 +71,11 @@ typedef struct GkLabelsInput
 /*
  * Locks the table, if it is there, until the transaction ends, and checks it again.  False if
  * others have written it since the snapshot by which the rows were read: the labels may be older
- * than those in it, and must not be written.  Without a snapshot, true: the lock was taken before
- * the rows were read.  SPI must be connected.
+ * than those in it, and must not be written.  A table to be replaced is then locked as TRUNCATE
+ * does, if that is to be kept: nobody inserts labels before the next call.  Without a snapshot,
+ * true: the lock was taken before the rows were read.  SPI must be connected.
  */
-extern bool gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by);
+extern bool gk_labels_table_lock(GkLabelsTable *table, Snapshot read_by, bool keep);
 
 /*
  * After that, makes the table if it is not there, and writes the labels.  `version` is the model's,
