@@ -13,6 +13,7 @@
 #include "utils/guc.h"
 #include "utils/queryenvironment.h"
 
+#include "citus.h"
 #include "label_columns.h"
 #include "labels_relation.h"
 #include "sql_function.h"
@@ -123,6 +124,47 @@ use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *conte
 	AtEOXact_GUC(true, nest_level);
 }
 
+/*
+ * Raises the current error again, but an internal one as that of a change: what rules and policies
+ * read can become a table of Citus between two commands, and Citus loses the name.
+ */
+static void
+rethrow_of_citus(MemoryContext context)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR)
+		PG_RE_THROW();
+	FlushErrorState();
+	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	error->detail = psprintf(_("What the labels table depends on was altered: %s."), error->message);
+	error->message = pstrdup(_("the labels table changed while it was being written"));
+	error->hint = pstrdup(_("Try again."));
+	ReThrowError(error);
+}
+
+/* Uses the labels under their name. */
+static void
+use_named(const GkLabelsRelation *relation, GkUseLabels use, void *context)
+{
+	MemoryContext before = CurrentMemoryContext;
+	bool		has_citus = gk_has_citus();
+
+	PG_TRY();
+	{
+		use(relation, context);
+	}
+	PG_CATCH();
+	{
+		if (has_citus)
+			rethrow_of_citus(before);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 /* Registers the labels with SPI. */
 static void
 use_by_name(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *context)
@@ -138,7 +180,7 @@ use_by_name(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *context)
 	named.reldata = rows;
 	if (SPI_register_relation(&named) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register the labels with SPI");
-	use(&relation, context);
+	use_named(&relation, use, context);
 	SPI_unregister_relation(named.md.name);
 }
 

@@ -185,8 +185,8 @@ gk_begin_merge(const GkLabelsMerge *merge, GkLabelsWritten *written)
  * Whether a value of a row differs from that of its label.  IS DISTINCT FROM would look its
  * operator up in the caller's search path.
  */
-#define DIFFERS "((t.%1$s OPERATOR(pg_catalog.=) %2$s) IS NOT TRUE" \
-	" AND (t.%1$s IS NOT NULL OR %2$s IS NOT NULL))"
+#define DIFFERS(value) "((t.%1$s OPERATOR(pg_catalog.=) " value ") IS NOT TRUE" \
+	" AND (t.%1$s IS NOT NULL OR " value " IS NOT NULL))"
 
 /* What an UPDATE sets, or what tells whether a row differs: the time alone is no difference. */
 static char *
@@ -212,7 +212,7 @@ list_columns(GkLabelColumns columns, const char *between, const char *format)
 static char *
 insert_command(const GkLabelsMerge *merge)
 {
-	return psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", merge->table->name,
+	return psprintf("INSERT INTO %s AS t (%s) SELECT %s FROM %s", merge->table->name,
 					gk_label_names(merge->columns, merge->id_name),
 					gk_label_values(merge->columns), merge->labels->from);
 }
@@ -220,16 +220,21 @@ insert_command(const GkLabelsMerge *merge)
 /*
  * Inserts the labels of rows that the table does not have, where the labels come from a function:
  * Citus may send it elsewhere with a table that it is compared with, and counts rows in conflict.
+ * Those differ only if others have inserted them meanwhile, or a policy has hidden them.
  */
 static int64
 insert_from_function(const GkLabelsMerge *merge)
 {
+	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
 	bool		is_null;
 
 	gk_execute_stamped(merge->table,
-					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO NOTHING RETURNING 1)"
-								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
-								quote_identifier(merge->id_name)), NULL, merge->stamp);
+					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO UPDATE SET %s WHERE %s"
+								" RETURNING 1) SELECT pg_catalog.count(*) FROM i",
+								insert_command(merge), quote_identifier(merge->id_name),
+								list_columns(merge->columns, ", ", "%1$s = excluded.%1$s"),
+								list_columns(compared, " OR ", DIFFERS("excluded.%1$s"))),
+					   NULL, merge->stamp);
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }
 
@@ -249,7 +254,7 @@ gk_merge_labels(const GkLabelsMerge *merge, GkLabelsWritten *written)
 						   psprintf("%sUPDATE %s AS t SET %s FROM %s WHERE %s AND (%s)",
 									with, table, list_columns(merge->columns, ", ", "%s = %s"),
 									labels, same,
-									list_columns(compared, " OR ", DIFFERS)),
+									list_columns(compared, " OR ", DIFFERS("%2$s"))),
 						   &comparison, merge->stamp);
 	written->deleted =
 		gk_execute_on(merge->table,

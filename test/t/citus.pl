@@ -7,6 +7,7 @@ use GkServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 plan skip_all => 'Citus is not installed' unless has_module('citus') && has_module('citus_columnar');
 
@@ -37,6 +38,17 @@ sub sql
 {
 	my ($query) = @_;
 	return $node->safe_psql('postgres', $query);
+}
+
+# Waits until a session on a worker waits for a lock.
+sub wait_on_workers
+{
+	for (1 .. 1800)
+	{
+		return 1 if grep { $_->safe_psql('postgres', q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)}) eq 't' } @nodes;
+		usleep(100_000);
+	}
+	return 0;
 }
 
 # The message of a query that must fail, without what surrounds it.
@@ -664,7 +676,7 @@ sql(<<~'SQL');
 	ALTER TABLE policed ENABLE ROW LEVEL SECURITY;
 	ALTER TABLE policed FORCE ROW LEVEL SECURITY;
 	CREATE POLICY known ON policed USING (id IN (SELECT id FROM beside)) WITH CHECK (true);
-	CREATE ROLE policed; GRANT ALL ON policed, beside TO policed;
+	CREATE ROLE policed LOGIN; GRANT ALL ON policed, beside TO policed;
 	SQL
 for my $mode (qw(append replace delete))
 {
@@ -696,6 +708,20 @@ for my $table (qw(late_labels late_changes))
 	unlike($fitting->{stderr}, qr/ERROR/, 'without an error');
 	$fitting->quit;
 }
+
+# Labels that are merged beside an id that another session has inserted, or a policy hides
+sql(q{CREATE TABLE beside_others (id int PRIMARY KEY, cluster_id int, distance float8, writer name DEFAULT current_user); SELECT create_distributed_table('beside_others', 'id')});
+$locker = $node->background_psql('postgres', on_error_stop => 1);
+$fitting = $node->background_psql('postgres', on_error_stop => 0);
+$locker->query_safe('BEGIN; INSERT INTO beside_others VALUES (5, 99, 0)');
+start_query($fitting, "SELECT sum(size) FROM gkmeans_fit('local', '{x}', 3, id_column => 'id', labels_table => 'beside_others', if_exists => 'merge')");
+ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM gkmeans.progress WHERE phase = 'writing')}), 'labels are being merged');
+ok(wait_on_workers(), 'and wait for an INSERT');
+$locker->query_safe('COMMIT');
+is($fitting->query('SELECT count(*), max(cluster_id) FROM beside_others'), "6000\n6000|2", 'and end as those of the fit');
+$_->quit for $locker, $fitting;
+sql(q{ALTER TABLE beside_others ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON beside_others USING (writer = current_user); GRANT ALL ON beside_others TO policed});
+like(failure("SET ROLE policed; SELECT gkmeans_fit('$thirds', '{x}', 3, id_column => 'id', labels_table => 'beside_others', if_exists => 'merge')"), qr/violates row-level security policy/, 'ids that a policy hides');
 
 # Sources that are loaded again while a fit waits for them
 sql('CREATE TABLE loaded AS TABLE local; CREATE TABLE loaded_everywhere AS TABLE local');
