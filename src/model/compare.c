@@ -100,6 +100,17 @@ check_labelling(const Query *query, const void *function)
 	}
 }
 
+/*
+ * The same where Citus plans it and writes the outer query anew, with unqualified names: all are
+ * looked up by now, and what follows goes by another path.  The caller ends the nest level.
+ */
+static void
+check_export_labelling(const Query *query, const void *function)
+{
+	check_labelling(query, function);
+	gk_citus_set_search_path();
+}
+
 /* True if Citus plans a query over the source. */
 static bool
 is_of_citus(const GkSourceText *source)
@@ -185,7 +196,8 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 								   labelling(comparison->to, by_export),
 								   by_export ? "(SELECT * FROM " : "", source->from,
 								   by_export ? " OFFSET 0) AS source" : ""),
-						  InvalidOid, check_labelling, by_export ? PREDICT_WITH : PREDICT);
+						  InvalidOid, by_export ? check_export_labelling : check_labelling,
+						  by_export ? PREDICT_WITH : PREDICT);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	is_newer = gk_query_push_snapshot(query);
 	gk_query_run(query, NULL, receiver);

@@ -30,8 +30,8 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
 extern const char *gk_citus_search_path(void);
 
 /*
- * Sets it until the nest level of settings ends: for all that Citus plans and runs for gkmeans,
- * whose names were looked up before, or have their schema.
+ * Sets it until the nest level of settings ends: for queries that Citus divides on this server, and
+ * commands, whose names were looked up before, or have their schema.
  */
 extern void gk_citus_set_search_path(void);
 

@@ -18,7 +18,6 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -312,20 +311,6 @@ keep_moment(void)
 	return kept;
 }
 
-/* Plans a query, whose names were looked up. */
-static PlannedStmt *
-plan_rewritten(const GkSourceQuery *query, Query *rewritten)
-{
-	int			nest_level = NewGUCNestLevel();
-	PlannedStmt *planned;
-
-	if (query->is_of_citus)
-		gk_citus_set_search_path();
-	planned = pg_plan_query(rewritten, query->text, CURSOR_OPT_PARALLEL_OK, NULL);
-	AtEOXact_GUC(true, nest_level);
-	return planned;
-}
-
 /* Analyses, rewrites, checks and plans a query, but for errors about what is gone. */
 static GkSourceQuery *
 plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
@@ -349,7 +334,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	query->is_of_citus = gk_is_citus_query(rewritten);
 	/* planning changes the query */
 	functions = gk_functions_of(rewritten);
-	query->plan = plan_rewritten(query, rewritten);
+	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
 	query->functions = gk_with_inlined(functions, query->plan);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
@@ -426,7 +411,7 @@ gk_query_push_snapshot(const GkSourceQuery *query)
 	Snapshot	snapshot = GetActiveSnapshot();
 	bool		is_old;
 
-	if (IsolationUsesXactSnapshot() && !query->source->of_node)
+	if (IsolationUsesXactSnapshot() && !query->source->of_node && !query->is_of_citus)
 	{
 		push_of_transaction(query, snapshot);
 		return false;
@@ -434,7 +419,9 @@ gk_query_push_snapshot(const GkSourceQuery *query)
 	is_old = !IsInParallelMode() &&
 		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
-	PushActiveSnapshot(is_old || query->is_of_citus ? GetLatestSnapshot() : snapshot);
+	if (is_old || (query->is_of_citus && !IsInParallelMode()))
+		snapshot = GetLatestSnapshot();
+	PushActiveSnapshot(snapshot);
 	return is_old;
 }
 
@@ -564,10 +551,7 @@ static void
 execute(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *receiver, int flags)
 {
 	MemoryContext before = CurrentMemoryContext;
-	int			nest_level = NewGUCNestLevel();
 
-	if (query->is_of_citus)
-		gk_citus_set_search_path();
 	PG_TRY();
 	{
 		run_query(query, parameters, receiver, flags);
@@ -577,7 +561,6 @@ execute(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *rece
 		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
-	AtEOXact_GUC(true, nest_level);
 }
 
 /* Runs a query. */

@@ -742,6 +742,14 @@ for my $table (qw(loaded loaded_everywhere))
 	}
 }
 
+# A source that is loaded again after a transaction with one snapshot has begun
+$fitting = $node->background_psql('postgres', on_error_stop => 1);
+$fitting->query_safe(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM local});
+sql("BEGIN; TRUNCATE $_; INSERT INTO $_ TABLE local; COMMIT") for qw(loaded loaded_everywhere);
+is($fitting->query_safe("SELECT sum(size) FROM gkmeans_fit('$_', '{x}', 3, id_column => 'id', labels_table => 'labels_of_$_')"), 6000, "all rows of $_") for qw(loaded loaded_everywhere);
+$fitting->query_safe('ROLLBACK');
+$fitting->quit;
+
 # Rows on this server beside what only this session sees, and after what was undone
 sql(q{CREATE TABLE names AS SELECT 1 AS id; SELECT citus_add_local_table_to_metadata('names'); INSERT INTO names SELECT id FROM local WHERE id > 1; CREATE TABLE plain AS SELECT id FROM local});
 for my $nodes ('', 'auto')
