@@ -157,15 +157,26 @@ is_category(Oid type)
 	return category == TYPCATEGORY_STRING || category == TYPCATEGORY_ENUM;
 }
 
+/* The type of the elements of an array, which may be of a domain; InvalidOid for another type. */
+static Oid
+element_of(Oid type)
+{
+	Oid			element = get_base_element_type(type);
+
+	return OidIsValid(element) ? getBaseType(element) : InvalidOid;
+}
+
 /* The expression for a column and its type, NULL if there is none. */
 static const char *
 column_expression(Oid type, const char *column)
 {
-	Oid			element = get_base_element_type(type);
+	Oid			element = element_of(type);
 	const char *expression = expression_of(OidIsValid(element) ? element : type);
 
 	if (expression == NULL)
 		return NULL;
+	if (OidIsValid(element) && element != get_base_element_type(type))
+		column = psprintf("%s::%s[]", column, format_type_be(element));
 	if (OidIsValid(element) && is_category(element))
 		return psprintf("(%s = ANY (%s))::int",
 						quote_literal_cstr(type_is_enum(element) ? first_label(element) : "value"),
@@ -184,7 +195,7 @@ column_expression(Oid type, const char *column)
 static const char *
 more_advice(Oid type, const char *column)
 {
-	Oid			element = get_base_element_type(type);
+	Oid			element = element_of(type);
 	char		category;
 	bool		preferred;
 
