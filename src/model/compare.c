@@ -31,12 +31,13 @@
 #include "model_cache.h"
 #include "model_type.h"
 #include "own_function.h"
-#include "table_name.h"
 #include "scorer.h"
 #include "settings.h"
 #include "source.h"
+#include "source_columns.h"
 #include "source_query.h"
 #include "sql_function.h"
+#include "table_name.h"
 
 GK_SQL_FUNCTION(gkmeans_compare);
 GK_SQL_FUNCTION(gkmeans_compare_labels);
@@ -87,10 +88,15 @@ labelling(const GkModel *model, bool is_of_citus)
 					gk_extension_schema_name(), model->relation, model->version);
 }
 
-/* Makes sure that a query calls that function for both models, not a better match of its name. */
+/*
+ * Makes sure that a query calls that function for both models, not a better match of its name, and
+ * that Citus still plans it, or does not.
+ */
 static void
 check_labelling(const Query *query, const void *function)
 {
+	if (gk_is_citus_query(query) != (strcmp(function, PREDICT_WITH) == 0))
+		gk_refuse_change();
 	for (int i = 0; i < 2; i++)
 	{
 		const Node *call = gk_query_column(query, list_nth_node(TargetEntry, query->targetList, i));

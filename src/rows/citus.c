@@ -131,7 +131,8 @@ gk_citus_search_path(void)
 {
 	const char *path = GetConfigOption("search_path", false, false);
 
-	return strspn(path, " \t\n\r\f\v") == strlen(path) ? "pg_catalog" : psprintf("pg_catalog, %s", path);
+	return strspn(path, " \t\n\r\f\v") == strlen(path) ? "pg_catalog"
+		: psprintf("pg_catalog, %s", path);
 }
 
 /* Sets that until the nest level of settings ends. */

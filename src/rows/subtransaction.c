@@ -24,8 +24,6 @@ gk_try(GkAttempt attempt, void *argument, bool is_kept)
 	PG_TRY();
 	{
 		attempt(argument);
-		if (is_kept)
-			ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
@@ -37,8 +35,11 @@ gk_try(GkAttempt attempt, void *argument, bool is_kept)
 		FlushErrorState();
 	}
 	PG_END_TRY();
+	/* one that could not be released cannot be rolled back: that error is not caught */
 	if (error != NULL || !is_kept)
 		RollbackAndReleaseCurrentSubTransaction();
+	else
+		ReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return error;

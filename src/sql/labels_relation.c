@@ -139,7 +139,8 @@ rethrow_of_citus(MemoryContext context)
 		PG_RE_THROW();
 	FlushErrorState();
 	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-	error->detail = psprintf(_("What the labels table depends on was altered: %s."), error->message);
+	error->detail = psprintf(_("What the labels table depends on was altered: %s."),
+							 error->message);
 	error->message = pstrdup(_("the labels table changed while it was being written"));
 	error->hint = pstrdup(_("Try again."));
 	ReThrowError(error);
