@@ -51,15 +51,28 @@ append_joined(StringInfo joined, const GkSource *source, int i)
 		appendStringInfoString(joined, "::float8[]");
 }
 
-/* An SQL expression that joins all features in one array, which loses nothing of them. */
+/*
+ * An SQL expression that joins all features in one array, which loses nothing of them.  An array
+ * that is NULL makes it NULL; joined, its elements would be missing.
+ */
 static const char *
 joined_features(const GkSource *source)
 {
 	StringInfoData joined;
+	const char *before = "CASE WHEN ";
 
 	initStringInfo(&joined);
 	for (int i = 0; i < source->count; i++)
+		if (source->described[i].shape != GK_SCALAR)
+		{
+			appendStringInfo(&joined, "%s%s IS NOT NULL", before,
+							 quote_identifier(source->names[i]));
+			before = " AND ";
+		}
+	appendStringInfoString(&joined, " THEN ");
+	for (int i = 0; i < source->count; i++)
 		append_joined(&joined, source, i);
+	appendStringInfoString(&joined, " END");
 	return joined.data;
 }
 

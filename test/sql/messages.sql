@@ -154,7 +154,11 @@ CREATE FUNCTION joins(features text[]) RETURNS boolean LANGUAGE sql AS $$
 CREATE VIEW kinds AS SELECT attname::text AS name, attndims > 0 OR attname = 'shares' AS is_array FROM pg_attribute WHERE attrelid = 'mixed'::regclass AND attnum > 0;
 SELECT is((SELECT string_agg(a.name || ',' || b.name, ' ') FROM kinds AS a, kinds AS b WHERE (a.is_array OR b.is_array) AND a.name <> b.name AND NOT joins(ARRAY[a.name, b.name])), NULL, 'each array with each feature');
 SELECT ok(joins(features), features::text) FROM unnest(ARRAY['{reals,longs,"Epoch"}', '{short,flags,choice,flag,numerics,ints,real,numeric}', '{flags,choices,doubles}']) AS texts, CAST(texts AS text[]) AS features;
-SELECT fails_with($$SELECT gkmeans_fit('SELECT reals, reals AS more FROM mixed', '{reals,more}', 1)$$, '42804', 'arrays of one type stay of that type', NULL, NULL, ': reals \|\| more\.$');
+SELECT fails_with($$SELECT gkmeans_fit('SELECT reals, reals AS more FROM mixed', '{reals,more}', 1)$$, '42804', 'arrays of one type stay of that type', NULL, NULL, 'THEN reals \|\| more END\.$');
+CREATE TABLE lacking AS TABLE mixed;
+INSERT INTO lacking DEFAULT VALUES;
+SELECT is((SELECT string_agg(a.name || ',' || b.name, ' ') FROM kinds AS a, kinds AS b WHERE (a.is_array OR b.is_array) AND a.name <> b.name
+	AND (SELECT count(*) FROM joined_by_hint('lacking', ARRAY[a.name, b.name]) AS j WHERE j IS NULL) <> 1), NULL, 'a NULL array stays NULL beside each feature');
 
 -- The type of an id
 SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT NULL::%s AS id, 1 AS x', '{x}', 1, id_column => 'id')$$, asked, type), '42804', format('%s, not %s', type, asked), NULL, NULL,
