@@ -189,6 +189,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
 	bool		by_export = is_of_citus(source);
 	GkSourceQuery *query;
+	bool		is_changed;
 	bool		is_newer;
 
 	/* the caller ends the nest level */
@@ -205,7 +206,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 						  InvalidOid, by_export ? check_export_labelling : check_labelling,
 						  by_export ? PREDICT_WITH : PREDICT);
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
-	is_newer = gk_query_push_snapshot(query);
+	is_newer = gk_query_push_snapshot(query, &is_changed);
 	gk_query_run(query, NULL, receiver);
 	PopActiveSnapshot();
 	take_rows(&comparison->contingency, store,

@@ -191,6 +191,7 @@ gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 	const List *targets = query->plan->planTree->targetlist;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "pairs of labels",
 												  ALLOCSET_DEFAULT_SIZES);
+	bool		is_changed;
 	HASHCTL		control = {.keysize = 2 * sizeof(int32),.entrysize = sizeof(Pair),.hcxt = context};
 	PairReceiver pairs = {
 		.receiver = {receive_pair, start_pairs, shutdown_pairs, destroy_pairs, DestNone},
@@ -202,7 +203,7 @@ gk_count_labels(const GkSourceQuery *query, GkContingency *contingency)
 	};
 
 	(void) pg_strong_random(&pairs.seed, sizeof(pairs.seed));
-	(void) gk_query_push_snapshot(query);
+	(void) gk_query_push_snapshot(query, &is_changed);
 	gk_query_run(query, NULL, &pairs.receiver);
 	PopActiveSnapshot();
 	list_pairs(&pairs, contingency);

@@ -786,13 +786,13 @@ replace_snapshot(void)
 static bool
 push_snapshot(const GkSource *source, GkFeedQuery *feeding)
 {
-	bool		is_newer = gk_query_push_snapshot(feeding->query);
-	bool		is_old = is_newer;
+	bool		is_old;
+	bool		is_newer = gk_query_push_snapshot(feeding->query, &is_old);
 
 	for (int i = 0; is_old && i < MOST_PLANS; i++)
 	{
 		prepare_query(source, feeding);
-		is_old = gk_query_push_snapshot(feeding->query);
+		(void) gk_query_push_snapshot(feeding->query, &is_old);
 		replace_snapshot();
 	}
 	/* privileges and the like, which others may change all the time, do no harm */

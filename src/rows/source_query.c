@@ -406,23 +406,23 @@ push_of_transaction(const GkSourceQuery *query, Snapshot snapshot)
  * what it names may have been changed in between, with rows that the old snapshot does not see.
  */
 bool
-gk_query_push_snapshot(const GkSourceQuery *query)
+gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	bool		is_old;
+	bool		is_newer;
 
+	*is_changed = false;
 	if (IsolationUsesXactSnapshot() && !query->source->of_node && !query->is_of_citus)
 	{
 		push_of_transaction(query, snapshot);
 		return false;
 	}
-	is_old = !IsInParallelMode() &&
+	*is_changed = !IsInParallelMode() &&
 		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
-	if (is_old || (query->is_of_citus && !IsInParallelMode()))
-		snapshot = GetLatestSnapshot();
-	PushActiveSnapshot(snapshot);
-	return is_old;
+	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
+	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
+	return is_newer;
 }
 
 /* True if a table that the plan reads is a foreign one. */

@@ -57,9 +57,9 @@ extern bool gk_query_is_old(const GkSourceQuery *query);
 
 /*
  * Pushes the snapshot to run it under: the active one, or a newer one if what it names was changed
- * since, or Citus has planned it.  True if something was changed.
+ * since, or Citus has planned it.  True if it is newer.
  */
-extern bool gk_query_push_snapshot(const GkSourceQuery *query);
+extern bool gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed);
 
 /* True if a table that the plan reads is a foreign one. */
 extern bool gk_query_has_foreign_table(const GkSourceQuery *query);

@@ -742,6 +742,21 @@ for my $table (qw(loaded loaded_everywhere))
 	}
 }
 
+# … and whose model gets another version with that
+sql("SELECT gkmeans_create_model('of_loaded', 'loaded', '{x,y}', 3)");
+for my $call ("gkmeans_evaluate('of_loaded')", "gkmeans_compare('of_loaded', 'of_loaded')")
+{
+	$locker = $node->background_psql('postgres', on_error_stop => 1);
+	$fitting = $node->background_psql('postgres', on_error_stop => 0);
+	$locker->query_safe(q{BEGIN; TRUNCATE loaded; INSERT INTO loaded TABLE local; SELECT gkmeans_refit('of_loaded', deploy => 'always')});
+	start_query($fitting, "SELECT rows FROM $call");
+	ok(wait_on_workers(), "$call waits");
+	$locker->query_safe('COMMIT');
+	$fitting->query('SELECT 1');
+	like($fitting->{stderr}, qr/version \d is no longer deployed/, 'and takes no older version');
+	$_->quit for $locker, $fitting;
+}
+
 # A source that is loaded again after a transaction with one snapshot has begun
 $fitting = $node->background_psql('postgres', on_error_stop => 1);
 $fitting->query_safe(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM local});
