@@ -105,8 +105,9 @@ check_owner(Oid relation_id, Oid owner, const RangeVar *name)
 				 errmsg("model \"%s\" exists and belongs to another role", name->relname),
 				 errdetail("Its triggers would run as role \"%s\".",
 						   GetUserNameFromId(GetUserId(), false)),
-				 errhint("If it is meant, call the function as role \"%s\". Otherwise drop the "
-						 "model, or name another one.", GetUserNameFromId(owner, false))));
+				 errhint("If it is meant, call the function in a session of role \"%s\", not after "
+						 "SET ROLE. Otherwise drop the model, or name another one.",
+						 GetUserNameFromId(owner, false))));
 }
 
 /* Raises an error unless the relation is a model that may get a new version. */

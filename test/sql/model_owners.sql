@@ -99,7 +99,7 @@ RESET ROLE;
 CREATE FUNCTION replaces() RETURNS SETOF text LANGUAGE sql AS $$
 	VALUES ('SELECT count(*) FROM gkmeans_create_model(''mine.ready'', ''gk_test.customers'', ''{spent,visits}'', 2, if_exists => ''replace'')'),
 		('SELECT gkmeans_import_model(''mine.ready'', ''{{1,2}}'', if_exists => ''replace'')') $$;
-SELECT fails_with(call, '42501', 'a superuser: ' || call, 'model "ready" exists and belongs to another role', format('as role "%s"', current_user), 'as role "owner"') FROM replaces() AS call;
+SELECT fails_with(call, '42501', 'a superuser: ' || call, 'model "ready" exists and belongs to another role', format('as role "%s"', current_user), 'in a session of role "owner", not after SET ROLE') FROM replaces() AS call;
 SELECT current_user AS superuser \gset
 GRANT owner TO :"superuser";
 SELECT fails_with(call, '42501', 'also as a member: ' || call, 'belongs to another role') FROM replaces() AS call;
