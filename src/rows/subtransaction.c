@@ -9,6 +9,19 @@
 
 #include "subtransaction.h"
 
+/*
+ * Ends the subtransactions above a level, after an error: one that could not begin can only be
+ * aborted together with the next, and what began it did not end it.
+ */
+static void
+end_above(int level)
+{
+	if (GetCurrentTransactionNestLevel() > level)
+		AbortCurrentTransaction();
+	while (GetCurrentTransactionNestLevel() > level)
+		RollbackAndReleaseCurrentSubTransaction();
+}
+
 /* Tries a function in a subtransaction. */
 ErrorData *
 gk_try(GkAttempt attempt, void *argument, bool is_kept)
@@ -24,22 +37,19 @@ gk_try(GkAttempt attempt, void *argument, bool is_kept)
 	PG_TRY();
 	{
 		attempt(argument);
+		if (is_kept)
+			ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
-		/* one within this could not begin, and ends only with the transaction */
-		if (GetCurrentTransactionNestLevel() != level)
-			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
+		end_above(level);
 	}
 	PG_END_TRY();
-	/* one that could not be released cannot be rolled back: that error is not caught */
 	if (error != NULL || !is_kept)
 		RollbackAndReleaseCurrentSubTransaction();
-	else
-		ReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return error;
