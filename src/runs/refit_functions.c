@@ -11,10 +11,13 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "storage/proc.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 
 #include "refit.h"
 #include "run.h"
@@ -26,6 +29,9 @@ GK_SQL_FUNCTION(gkmeans_refit);
 GK_SQL_FUNCTION(gkmeans_refresh);
 
 #define MAX_STARTS 1000
+
+/* How long the record of a failure waits for a lock, in ms. */
+#define MOST_WAIT 10000
 
 /* Positions of the arguments. */
 enum
@@ -150,13 +156,23 @@ refit(void *argument)
 	gk_leave_run(run->spec.model, run->version);
 }
 
-/* An attempt: the record that it failed. */
+/*
+ * An attempt: the record that it failed.  It does not wait long for who holds the row: the timeout
+ * that has ended the refit may not come again.
+ */
 static void
 record_failure(void *argument)
 {
 	Run		   *run = argument;
+	int			nest_level = NewGUCNestLevel();
 
+	if (LockTimeout == 0 || LockTimeout > MOST_WAIT)
+		(void) set_config_option("lock_timeout", psprintf("%d", MOST_WAIT), PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	if (StatementTimeout > 0 && !get_timeout_active(STATEMENT_TIMEOUT))
+		enable_timeout_after(STATEMENT_TIMEOUT, StatementTimeout);
 	gk_record_failure(run->spec.model, run->version, run->error);
+	AtEOXact_GUC(true, nest_level);
 }
 
 /* Records and commits that a run failed; returns the error, or NULL. */
@@ -168,16 +184,24 @@ try_record(Run *run)
 	return error != NULL ? error : try_commit();
 }
 
+/* True if an error of the record says that it shall not be tried again. */
+static bool
+ends_record(const ErrorData *error)
+{
+	return error == NULL || error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+}
+
 /*
- * Records that a run failed, without hiding its error.  A transaction that could not be serialized
- * may not be able to write any more.
+ * Records that a run failed, without hiding its error.  The transaction of the run may not be able
+ * to write any more: one that could not be serialized, or whose servers of Citus were cancelled.
  */
 static void
 end_failed(Run *run)
 {
 	ErrorData  *error = try_record(run);
 
-	if (error != NULL && ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_TRANSACTION_ROLLBACK)
+	if (!ends_record(error))
 	{
 		SPI_rollback();
 		EnsurePortalSnapshotExists();

@@ -195,6 +195,21 @@ is(errors_of(), '', 'no error');
 like(($node->psql('postgres', q{DO $$ BEGIN SET default_transaction_read_only = on; CALL gkmeans_refresh('m'); END $$}))[2], qr/commits, and the next transaction is read-only/, 'a transaction before one that cannot write');
 is(sql('SELECT max(version) FROM m'), $count + 1, 'no run begins');
 
+# Somebody holds the row of a run that is cancelled: the record does not wait for him for ever
+my ($keeper) = new_session($node);
+move_points();
+stop_at('reading');
+start_query($session, q{CALL gkmeans_refresh('m')});
+wait_until_stopped();
+$keeper->query_safe(q{BEGIN; UPDATE m SET names = names WHERE status = 'running'});
+sql("SELECT pg_cancel_backend($pid)");
+$session->query('SELECT 1');
+like(errors_of(), qr/WARNING:  could not record that version \d+ failed: canceling statement due to lock timeout.*ERROR:  canceling statement due to user request/s, 'a record that cannot be written');
+like(version(), qr/ lost -$/, 'the run is lost');
+$keeper->query_safe('ROLLBACK');
+$keeper->quit;
+go_on();
+
 # An error at the commit
 sql(q{CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused at the commit'; END $$;
 	CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON labels DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.id = 2) EXECUTE FUNCTION refuse()});
