@@ -225,6 +225,8 @@ gk_feature_hint(Oid type, const char *column)
 	if (!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
 		return "Its type was dropped meanwhile.";
 	base = getBaseType(type);
+	if (base != type && type_is_enum(base))
+		quoted = psprintf("%s::%s", quoted, format_type_be(base));
 	expression = column_expression(base, quoted);
 	if (base == UUIDOID)
 		return psprintf("A uuid is not a measure: leave it out, or name it as id_column => %s.",
