@@ -5,6 +5,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -130,9 +131,12 @@ const char *
 gk_citus_search_path(void)
 {
 	const char *path = GetConfigOption("search_path", false, false);
+	Oid			first;
 
-	return strspn(path, " \t\n\r\f\v") == strlen(path) ? "pg_catalog"
-		: psprintf("pg_catalog, %s", path);
+	/* it does so unless the path names it */
+	if (fetch_search_path_array(&first, 1) > 0 && first == PG_CATALOG_NAMESPACE)
+		return path;
+	return psprintf("pg_catalog, %s", path);
 }
 
 /* Sets that until the nest level of settings ends. */

@@ -24,8 +24,8 @@ extern const char *gk_citus_column(Oid relation_id);
 extern bool gk_citus_has_one_copy(Oid relation_id);
 
 /*
- * The search path of the session with pg_catalog first: Citus writes tasks and the rest of queries
- * that it divides with the names of pg_catalog unqualified.
+ * The search path of the session, with pg_catalog first if it comes later there: Citus writes tasks
+ * and the rest of queries that it divides with the names of pg_catalog unqualified.
  */
 extern const char *gk_citus_search_path(void);
 

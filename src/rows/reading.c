@@ -864,6 +864,25 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	SerializeSnapshot(snapshot, source->read_by);
 }
 
+/* True if the shift was not that of the rows that were read; it is now. */
+static bool
+corrects_shift(Reading *reading)
+{
+	return gk_shift_correct(gk_feed_shift(reading->feed),
+							atomic_load(&reading->feed->ring.dimension));
+}
+
+/* Raises an error: the rows are not those for which the shift was corrected. */
+static void
+refuse_second(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("source changed between two readings"),
+			 errdetail("The workers of Citus had other rows the second time."),
+			 errhint("Try again.")));
+}
+
 /* Runs the source and appends its rows to the engine. */
 void
 gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
@@ -886,9 +905,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
 	gk_source_check_ids(source);
 	read_once(reading, &feeding, job, rows);
-	if (spec.shifting && source->spec.dimension == 0 &&
-		gk_shift_correct(gk_feed_shift(reading->feed),
-						 atomic_load(&reading->feed->ring.dimension)))
+	if (spec.shifting && source->spec.dimension == 0 && corrects_shift(reading))
 	{
 		rows->read_twice = true;
 		gk_rows_release(rows);
@@ -896,6 +913,9 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 		gk_source_check_ids(source);
 		/* the same plan by the same snapshot: the shift is that of its rows */
 		read_once(reading, &feeding, job, rows);
+		/* but the workers of Citus do not keep to a snapshot */
+		if (feeding.query->is_of_citus && corrects_shift(reading))
+			refuse_second();
 	}
 	PopActiveSnapshot();
 	describe_rows(source, reading->feed, job, rows);

@@ -709,6 +709,14 @@ for my $table (qw(late_labels late_changes))
 	$fitting->quit;
 }
 
+# A source that must be read twice, and whose rows move in between
+sql(q{CREATE TABLE far_off (id int PRIMARY KEY, x float8, y float8); SELECT create_distributed_table('far_off', 'id');
+	INSERT INTO far_off SELECT i, 1000000 + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END, 0 FROM generate_series(1, 160000) i});
+is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('far_off', '{x,y}', 3)"), sql('SELECT round(sum(x)) FROM far_off'), 'rows that are read twice');
+sql(sprintf q{CREATE EXTENSION dblink; CREATE FUNCTION move_away(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+	IF id = 160000 THEN PERFORM dblink_exec('dbname=postgres host=%s port=%s', 'UPDATE far_off SET x = x + 1e9 WHERE x < 1e9'); END IF; RETURN true; END $$}, $node->host, $node->port);
+like(failure("SELECT * FROM gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE move_away(id)', '{x,y}', 3)"), qr/source changed between two readings/, 'and move away in between');
+
 # Labels that are merged beside an id that another session has inserted, or a policy hides
 sql(q{CREATE TABLE beside_others (id int PRIMARY KEY, cluster_id int, distance float8, writer name DEFAULT current_user); SELECT create_distributed_table('beside_others', 'id')});
 $locker = $node->background_psql('postgres', on_error_stop => 1);
