@@ -2,14 +2,15 @@
  * A module for tests: the settings gkmeans.fault_at, the number of the engine call that fails,
  * gkmeans.vectors, the vectors that scoring uses, and gkmeans.no_parameters, which lets libpq lack
  * memory for its list of parameters; locks and segments that are not those of a fit, but look like
- * them; a server without shared memory left; numerics as fits convert them; and cursors that are
- * left open.
+ * them; a server without shared memory left; numerics as fits convert them; cursors that are left
+ * open; and subtransactions that cannot begin.
  */
 #include "postgres.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "access/xact.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -29,6 +30,7 @@ PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
+GK_SQL_FUNCTION(gkmeans_fail_to_begin);
 GK_SQL_FUNCTION(gkmeans_forge_lock);
 GK_SQL_FUNCTION(gkmeans_forge_segment);
 GK_SQL_FUNCTION(gkmeans_leave_cursor);
@@ -125,6 +127,26 @@ gkmeans_leave_cursor(PG_FUNCTION_ARGS)
 	plan = SPI_prepare(text_to_cstring(PG_GETARG_TEXT_PP(0)), 0, NULL);
 	PinPortal(SPI_cursor_open(NULL, plan, NULL, NULL, false));
 	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* Raises an error where the next subtransaction begins, as Citus does if it is cancelled there. */
+static void
+fail_to_begin(SubXactEvent event, SubTransactionId own, SubTransactionId parent, void *argument)
+{
+	if (event != SUBXACT_EVENT_START_SUB)
+		return;
+	UnregisterSubXactCallback(fail_to_begin, argument);
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("a subtransaction could not begin")));
+}
+
+/* SQL: lets the next subtransaction fail to begin. */
+Datum
+gkmeans_fail_to_begin(PG_FUNCTION_ARGS)
+{
+	RegisterSubXactCallback(fail_to_begin, NULL);
 	PG_RETURN_VOID();
 }
 
