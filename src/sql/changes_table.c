@@ -11,6 +11,7 @@
 
 #include "changes_table.h"
 #include "citus.h"
+#include "source_tables.h"
 #include "table_name.h"
 
 #define COLUMNS 5
@@ -85,6 +86,18 @@ look_up(GkChangesTable *table)
 		gk_check_creation(&table->output, table->columns[0].name, table->columns[0].type);
 }
 
+/* Refuses tables that share rows, as a child or partition: changes would be taken for labels. */
+static void
+check_apart(const GkOutputTable *changes, const GkOutputTable *labels)
+{
+	if (OidIsValid(changes->relation_id) && OidIsValid(labels->relation_id) &&
+		gk_have_common(gk_family_of(changes->relation_id), gk_family_of(labels->relation_id)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("changes_table and labels_table share rows"),
+				 errdetail("One is a child or partition of the other, or both have one.")));
+}
+
 /* Checks that the table can be made or appended to. */
 GkChangesTable *
 gk_changes_table_check(const char *name, const GkOutputTable *labels, const char *id_name,
@@ -102,6 +115,7 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 	memcpy(table->columns, columns_of_changes, sizeof(columns_of_changes));
 	table->columns[0] = (GkOutputColumn) {pstrdup(id_name), id_type};
 	look_up(table);
+	check_apart(&table->output, labels);
 	gk_check_maker(&table->output);
 	return table;
 }

@@ -148,6 +148,9 @@ SELECT fails_with(assign_with('too_few'), '42703', 'a table of changes that lack
 SELECT fails_with(assign_with(name), '42804', name, 'has the wrong type') FROM unnest('{wrong_type,wrong_id}'::text[]) name;
 SELECT fails_with(assign_with('a_view'), '42809', 'a view');
 SELECT fails_with(assign_with('tracked'), '22023', 'the labels table itself', 'the same table');
+CREATE TABLE child_changes (from_cluster_id int, to_cluster_id int, changed_at timestamptz, version int) INHERITS (tracked);
+SELECT fails_with(assign_with('child_changes'), '22023', 'a child of the labels table', 'share rows');
+DROP TABLE child_changes;
 SELECT fails_with(assign_with('changes', mode), '22023', 'mode ' || mode, 'labels_mode') FROM unnest('{delete,replace,append}'::text[]) mode;
 SELECT fails_with($$SELECT gkmeans_create_model('m3', 'iris', '{a}', 2, changes_table => 'x')$$, '22023', 'changes without labels', 'needs a labels_table');
 SELECT fails_with($$SELECT gkmeans_assign('m', 'SELECT id AS version, * FROM iris', 'version', 'ids_of_version', changes_table => 'x')$$, '42701', 'ids called like a column of changes', '"version"') FROM (SELECT run('CREATE TABLE ids_of_version (version int PRIMARY KEY, cluster_id int)')) made;
