@@ -88,10 +88,10 @@ look_up(GkChangesTable *table)
 
 /* Refuses tables that share rows, as a child or partition: changes would be taken for labels. */
 static void
-check_apart(const GkOutputTable *changes, const GkOutputTable *labels)
+check_apart(Oid changes, Oid labels)
 {
-	if (OidIsValid(changes->relation_id) && OidIsValid(labels->relation_id) &&
-		gk_have_common(gk_family_of(changes->relation_id), gk_family_of(labels->relation_id)))
+	if (OidIsValid(changes) && OidIsValid(labels) &&
+		gk_have_common(gk_family_of(changes), gk_family_of(labels)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("changes_table and labels_table share rows"),
@@ -115,7 +115,7 @@ gk_changes_table_check(const char *name, const GkOutputTable *labels, const char
 	memcpy(table->columns, columns_of_changes, sizeof(columns_of_changes));
 	table->columns[0] = (GkOutputColumn) {pstrdup(id_name), id_type};
 	look_up(table);
-	check_apart(&table->output, labels);
+	check_apart(table->output.relation_id, labels->relation_id);
 	gk_check_maker(&table->output);
 	return table;
 }
@@ -177,6 +177,9 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 			make_table(table);
 	}
 	table->output.read_id = before->relation_id;
+	/* as the INSERT does; neither is attached to the other from here on */
+	LockRelationOid(table->output.relation_id, RowExclusiveLock);
+	check_apart(table->output.relation_id, before->relation_id);
 	return gk_execute_stamped(&table->output, append_command(table, labels, before),
 							  &before->comparison, stamp);
 }
