@@ -179,8 +179,21 @@ record_failure(void *argument)
 static ErrorData *
 try_record(Run *run)
 {
-	ErrorData  *error = gk_try(record_failure, run, true);
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
 
+	PG_TRY();
+	{
+		error = gk_try(record_failure, run, true);
+	}
+	PG_CATCH();
+	{
+		/* its subtransaction could not begin, and is left to the end of the statement */
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
 	return error != NULL ? error : try_commit();
 }
 
@@ -199,9 +212,10 @@ ends_record(const ErrorData *error)
 static void
 end_failed(Run *run)
 {
+	int			level = GetCurrentTransactionNestLevel();
 	ErrorData  *error = try_record(run);
 
-	if (!ends_record(error))
+	if (!ends_record(error) && GetCurrentTransactionNestLevel() == level)
 	{
 		SPI_rollback();
 		EnsurePortalSnapshotExists();

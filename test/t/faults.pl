@@ -61,6 +61,15 @@ $session->{stderr} = '';
 is($session->query('SELECT status, outcome FROM refreshed ORDER BY version DESC LIMIT 1'), 'failed|failed: a subtransaction could not begin', 'is recorded, and the session goes on');
 is($session->{stderr}, '', 'outside of a transaction');
 
+# Nor can that of the record of a failure: the run is lost, but its error is raised.
+$node->safe_psql('postgres', q{CREATE FUNCTION fail_twice() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM fail_to_begin(); RETURN 1 / 0; END $$;
+	CREATE OR REPLACE VIEW source AS SELECT id, x + 0 * fail_twice() AS x, y FROM data});
+$session->query(q{CALL gkmeans_refresh('refreshed')});
+like($session->{stderr}, qr/WARNING:  could not record that version 3 failed: a subtransaction could not begin.*ERROR:  division by zero/s, 'a refresh that fails, and whose record cannot begin');
+$session->{stderr} = '';
+is($session->query('SELECT status FROM gkmeans.versions WHERE version = 3'), 'lost', 'is not recorded');
+is($session->{stderr}, '', 'but the session goes on');
+
 # Without libpq's list of parameters a node cannot be reached: it must not be sought elsewhere.
 $node->safe_psql('postgres', qq{CREATE EXTENSION postgres_fdw;
 	CREATE SERVER itself FOREIGN DATA WRAPPER postgres_fdw
