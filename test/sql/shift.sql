@@ -175,5 +175,15 @@ SELECT is(array_agg(DISTINCT left(result, 5) ORDER BY left(result, 5)), '{55000,
 FROM (SELECT read_changed(format('DROP TABLE IF EXISTS grown CASCADE; CREATE TABLE grown AS SELECT i, i * 1.0 AS x, i * 2.0 AS y FROM generate_series(1, 30) AS i; CREATE TABLE child () INHERITS (grown); SET LOCAL gk_test.calls = %s', calls),
 	'ALTER TABLE grown DROP COLUMN y', 'SELECT x + y AS x FROM grown WHERE planned_part() = 2') AS result FROM generate_series(1, 3) AS calls) AS of_calls;
 
+-- A source with other rows each time that it is read: the shift is that of those that are taken
+CREATE SEQUENCE readings;
+CREATE FUNCTION wandering(times int) RETURNS TABLE (id int, x float8) LANGUAGE plpgsql AS $$
+DECLARE far float8 := 1e9 * least(nextval('readings'), times);
+BEGIN
+	RETURN QUERY SELECT i, far + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END FROM generate_series(1, 160000) AS i;
+END $$;
+SELECT is((SELECT round(sum(size * centroid[1]) / 1e6) FROM gkmeans_fit('SELECT * FROM wandering(3)', '{x}', 3)), (SELECT round(sum(x) / 1e6) FROM wandering(3)), 'rows that move until they are read a third time');
+SELECT fails_with($$SELECT gkmeans_fit('SELECT * FROM wandering(1000)', '{x}', 3)$$, '40001', 'rows that move each time', 'source changed between two readings');
+
 SELECT * FROM finish();
 ROLLBACK;
