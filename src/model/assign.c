@@ -173,7 +173,7 @@ label_rows(GkCall *call, const GkModel *model, int version, const GkArguments *a
 	ask_for_model(call, model);
 	gk_call_read(call);
 	gk_call_check_as(call, model);
-	if (version == 0 && call->rows.is_newer)
+	if (version == 0 && (call->rows.is_newer || call->cluster != NULL))
 		gk_check_deployed(model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);

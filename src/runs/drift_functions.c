@@ -106,7 +106,8 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	call->arguments.fit.n_init = 1;
 	call->arguments.fit.max_iter = 1;
 	gk_call_read(call);
-	if (gk_version_argument(fcinfo, VERSION) == 0 && call->rows.is_newer)
+	if (gk_version_argument(fcinfo, VERSION) == 0 &&
+		(call->rows.is_newer || call->cluster != NULL))
 		gk_check_deployed(look->model);
 	gk_call_check_rows(call);
 	gk_call_check_as(call, look->model);
