@@ -220,20 +220,24 @@ insert_command(const GkLabelsMerge *merge)
 /*
  * Inserts the labels of rows that the table does not have, where the labels come from a function:
  * Citus may send it elsewhere with a table that it is compared with, and counts rows in conflict.
- * Those differ only if others have inserted them meanwhile, or a policy has hidden them.
+ * Those differ only if others have inserted them meanwhile, or a policy has hidden them; but where
+ * triggers change what is inserted, that cannot be told.
  */
 static int64
 insert_from_function(const GkLabelsMerge *merge)
 {
 	GkLabelColumns compared = merge->columns & ~GK_LABEL_SET(GK_LABEL_TIME);
+	const char *in_conflict = "NOTHING";
 	bool		is_null;
 
+	if (merge->is_plain)
+		in_conflict = psprintf("UPDATE SET %s WHERE %s",
+							   list_columns(merge->columns, ", ", "%1$s = excluded.%1$s"),
+							   list_columns(compared, " OR ", DIFFERS("excluded.%1$s")));
 	gk_execute_stamped(merge->table,
-					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO UPDATE SET %s WHERE %s"
-								" RETURNING 1) SELECT pg_catalog.count(*) FROM i",
-								insert_command(merge), quote_identifier(merge->id_name),
-								list_columns(merge->columns, ", ", "%1$s = excluded.%1$s"),
-								list_columns(compared, " OR ", DIFFERS("excluded.%1$s"))),
+					   psprintf("WITH i AS (%s ON CONFLICT (%s) DO %s RETURNING 1)"
+								" SELECT pg_catalog.count(*) FROM i", insert_command(merge),
+								quote_identifier(merge->id_name), in_conflict),
 					   NULL, merge->stamp);
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 }

@@ -30,6 +30,7 @@ typedef struct GkLabelsMerge
 	Oid			id_type;
 	Oid			collation;		/* by which ids are compared; InvalidOid = that of their type */
 	GkLabelColumns columns;		/* that are filled */
+	bool		is_plain;		/* no trigger makes other labels of those that are inserted */
 	const GkLabelStamp *stamp;
 	GkChangesTable *changes;	/* NULL = none */
 } GkLabelsMerge;
