@@ -83,7 +83,8 @@ range_expression(Oid type)
 	bool		preferred;
 
 	get_type_category_preferred(bound, &category, &preferred);
-	return category == TYPCATEGORY_DATETIME ? "extract(epoch FROM lower(%s))" : "lower(%s)";
+	return category == TYPCATEGORY_DATETIME || category == TYPCATEGORY_TIMESPAN
+		? "extract(epoch FROM lower(%s))" : "lower(%s)";
 }
 
 /* The expression for a type that is in neither table, NULL if there is none. */

@@ -104,13 +104,14 @@ CREATE TYPE mood AS ENUM ('so-so', 'fine');
 CREATE DOMAIN city AS text;
 CREATE DOMAIN stay AS daterange;
 CREATE DOMAIN feeling AS mood;
+CREATE TYPE delays AS RANGE (subtype = interval);
 CREATE TYPE pair AS (field int, other int);
 CREATE TABLE zoo ("A text" text, c char(3), v varchar, n name, q "char", d date, ts timestamp, tz timestamptz, t time, ttz timetz, i interval, e mood, m money, jb jsonb, j json, b bytea, o oid,
 	p point, bx box, ci circle, po polygon, l lseg, pa path, dr daterange, nr numrange, nmr nummultirange, ip inet, net cidr, bt bit(3), vb varbit, ts_v tsvector, x xml, dom city, pr pair, lsn pg_lsn,
-	da date[], ma money[], ta text[], ea mood[], sa stay[], fa feeling[], f feeling);
+	da date[], ma money[], ta text[], ea mood[], sa stay[], fa feeling[], f feeling, ds delays);
 INSERT INTO zoo VALUES ('a', 'b', 'c', 'd', 'e', '2026-01-01', '2026-01-01', '2026-01-01', '12:00', '12:00+1', '1 day', 'fine', 1, '{"key": 2}', '{"key": 2}', 'abc', 1, '(1,2)', '((1,2),(3,4))', '<(1,2),3>',
 	'((1,2),(3,4),(5,6))', '((1,2),(3,4))', '((1,2),(3,4))', '[2026-01-01,2026-02-01)', '[1,2)', '{[1,2)}', '10.1.2.3', '10.0.0.0/8', '101', '1', 'word', '<path>1</path>', 'x', '(1,2)', '0/1',
-	'{2026-01-01}', '{1}', '{value}', '{fine}', '{"[2026-01-01,2026-02-01)"}', '{fine}', 'fine');
+	'{2026-01-01}', '{1}', '{value}', '{fine}', '{"[2026-01-01,2026-02-01)"}', '{fine}', 'fine', '[1 h,2 h)');
 INSERT INTO zoo DEFAULT VALUES;
 CREATE FUNCTION cure_of(type_column text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE hint text;
