@@ -239,7 +239,11 @@ run_in_transactions(Run *run)
 	if (run->error == NULL)
 		run->error = try_commit();
 	if (run->error == NULL)
+	{
+		/* a timeout that came during the commit is not for the next statement */
+		CHECK_FOR_INTERRUPTS();
 		return;
+	}
 	EnsurePortalSnapshotExists();
 	end_failed(run);
 	ReThrowError(run->error);
