@@ -22,6 +22,9 @@
 #define NAME "gkmeans_labels"
 #define FUNCTION_NAME "gkmeans._gkmeans_labels"
 
+/* How Citus begins to say that it cannot write a query with a tuplestore. */
+#define RTE_KIND "unrecognized RTE kind"
+
 /* Citus keeps what it sends to the workers within this. */
 #define CITUS_LIMIT "citus.max_intermediate_result_size"
 
@@ -135,7 +138,10 @@ rethrow_of_citus(MemoryContext context)
 
 	MemoryContextSwitchTo(context);
 	error = CopyErrorData();
-	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR)
+	/* what Citus says of a name that it has lost, in any language */
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL ||
+		(strstr(error->message, NAME) == NULL &&
+		 strncmp(error->message, RTE_KIND, strlen(RTE_KIND)) != 0))
 		PG_RE_THROW();
 	FlushErrorState();
 	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
