@@ -851,7 +851,8 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 		PushActiveSnapshot(RestoreSnapshot(source->read_by));
 		return;
 	}
-	if (is_second)
+	/* Citus' workers read what is there now, and so must its shards here */
+	if (is_second && !feeding->query->is_of_citus)
 		PushActiveSnapshot(*kept);
 	else
 		rows->is_newer = push_snapshot(source, feeding);

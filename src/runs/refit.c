@@ -963,7 +963,7 @@ static GkRows
 keep_facts(const Refit *refit)
 {
 	const GkRows *rows = &refit->call.rows;
-	GkRows		facts = {.read = rows->read,.skipped = rows->skipped};
+	GkRows		facts = {.read = rows->read,.skipped = rows->skipped,.is_newer = rows->is_newer};
 	Size		bytes = rows->dimension * sizeof(double);
 
 	if (rows->least == NULL)
@@ -977,7 +977,7 @@ keep_facts(const Refit *refit)
 
 /*
  * Raises an error if the rows of two readings are not the same, as far as is known: each reading
- * over nodes has snapshots of its own.
+ * over nodes, or by Citus, has snapshots of its own.
  */
 static void
 compare_facts(const GkRows *first, const GkRows *rows)
@@ -991,7 +991,7 @@ compare_facts(const GkRows *first, const GkRows *rows)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("source changed between two readings"),
-				 errdetail("Each reading over nodes sees their rows as they are then."),
+				 errdetail("Each reading over nodes, or by Citus, sees rows as they are then."),
 				 errhint("Try again.")));
 }
 
@@ -1024,7 +1024,7 @@ read_again(Refit *refit)
 		UnregisterSnapshot(call->read_by);
 		call->read_by = read_by;
 	}
-	if (call->cluster != NULL)
+	if (call->cluster != NULL || facts.is_newer)
 		compare_facts(&facts, &call->rows);
 	if (refit->labels != NULL &&
 		(call->id_type != id_type || !equal(gk_id_parts(id_type), id_parts) ||

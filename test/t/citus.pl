@@ -716,6 +716,14 @@ is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('far_off', '{x,y}
 sql(sprintf q{CREATE EXTENSION dblink; CREATE FUNCTION move_away(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
 	IF id = 160000 THEN PERFORM dblink_exec('dbname=postgres host=%s port=%s', 'UPDATE far_off SET x = x + 1e9 WHERE x < 1e9'); END IF; RETURN true; END $$}, $node->host, $node->port);
 is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE move_away(id)', '{x,y}', 3)"), sql('SELECT round(sum(x)) FROM far_off'), 'and move away in between');
+# … and a refit in a new scale, which reads twice, while rows go
+sql(q{CREATE TABLE rescaled AS SELECT id, x, coalesce(y, 0) AS y FROM local WHERE id <= 600; SELECT create_distributed_table('rescaled', 'id');
+	CREATE FUNCTION thin_out(id int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RETURN true; END'});
+sql(q{SELECT gkmeans_create_model('of_rescaled', 'SELECT * FROM (SELECT * FROM rescaled OFFSET 0) s WHERE thin_out(id)', '{x,y}', 3, scale => 'standard'); UPDATE rescaled SET x = x * 3});
+sql(sprintf q{CREATE OR REPLACE FUNCTION thin_out(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+	IF id = 1 THEN PERFORM dblink_exec('dbname=postgres host=%s port=%s', 'DELETE FROM rescaled WHERE id %% 2 = 0'); END IF; RETURN true; END $$}, $node->host, $node->port);
+like(failure(q{SELECT gkmeans_refit('of_rescaled', rescale => true)}), qr/source changed between two readings/, 'rows that go between two readings of a refit');
+
 sql(q{CREATE TABLE triggered (id int PRIMARY KEY, cluster_id int, distance float8); SELECT citus_add_local_table_to_metadata('triggered'); INSERT INTO triggered SELECT id FROM local WHERE id <= 100;
 	CREATE FUNCTION alter_label() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.cluster_id := -1; RETURN NEW; END';
 	CREATE TRIGGER alter_label BEFORE INSERT ON triggered FOR EACH ROW EXECUTE FUNCTION alter_label()});
