@@ -876,9 +876,17 @@ corrects_shift(Reading *reading)
 							atomic_load(&reading->feed->ring.dimension));
 }
 
+/* True if the shift serves the rows that were read. */
+static bool
+serves(Reading *reading)
+{
+	return gk_shift_serves(gk_feed_shift(reading->feed),
+						   atomic_load(&reading->feed->ring.dimension));
+}
+
 /*
- * Reads the rows again until the shift is that of the rows which were read.  The same plan by the
- * same snapshot gives the same rows, but for volatile functions and the workers of Citus.
+ * Reads the rows again until the shift serves those that were read.  The same plan by the same
+ * snapshot gives the same rows, but for volatile functions, samples, and the workers of Citus.
  */
 static void
 read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job, GkRows *rows)
@@ -891,13 +899,16 @@ read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("source changed between two readings"),
-					 errdetail("The range of its values was another one each time."),
-					 errhint("Try again.")));
+					 errdetail("Its values lay far from those of before each time."),
+					 errhint("Try again. If a volatile function of the source gives other rows "
+							 "each time, write them to a table first.")));
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
 		gk_source_check_ids(source);
 		read_once(reading, feeding, job, rows);
+		if (serves(reading))
+			break;
 	}
 }
 

@@ -229,3 +229,21 @@ gk_shift_correct(GkShift *shift, int dimension)
 	}
 	return changed;
 }
+
+/* After another reading: rows that are not those of before may have another shift nearby. */
+bool
+gk_shift_serves(GkShift *shift, int dimension)
+{
+	for (int i = 0; i < dimension; i++)
+	{
+		double		least;
+		double		greatest;
+
+		gk_shift_range(shift, i, &least, &greatest);
+		if (least <= greatest &&
+			fabs(gk_shift_of_range(least, greatest, classes_of(shift)[i]) - shift->values[i]) >
+			greatest - least)
+			return false;
+	}
+	return true;
+}

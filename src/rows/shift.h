@@ -65,4 +65,10 @@ extern double gk_shift_of_range(double least, double greatest, GkFeatureClass fe
 /* After a reading: corrects wrong guesses; true if there were any. */
 extern bool gk_shift_correct(GkShift *shift, int dimension);
 
+/*
+ * True if the shift is no farther from that of the rows of the last reading than these are from one
+ * another: real then keeps their differences, if not as well as it could.
+ */
+extern bool gk_shift_serves(GkShift *shift, int dimension);
+
 #endif							/* GK_SHIFT_H */

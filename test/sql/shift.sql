@@ -183,6 +183,8 @@ BEGIN
 	RETURN QUERY SELECT i, far + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END FROM generate_series(1, 160000) AS i;
 END $$;
 SELECT is((SELECT round(sum(size * centroid[1]) / 1e6) FROM gkmeans_fit('SELECT * FROM wandering(3)', '{x}', 3)), (SELECT round(sum(x) / 1e6) FROM wandering(3)), 'rows that move until they are read a third time');
+CREATE TABLE heavy_tail AS SELECT 1.7e9 + 100 / (0.0001 + random()) AS x FROM generate_series(1, 30000);
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT x FROM heavy_tail TABLESAMPLE BERNOULLI (30)', '{x}', 3) FROM generate_series(1, 50)$$, 'samples whose ranges differ');
 SELECT fails_with($$SELECT gkmeans_fit('SELECT * FROM wandering(1000)', '{x}', 3)$$, '40001', 'rows that move each time', 'source changed between two readings');
 
 SELECT * FROM finish();
