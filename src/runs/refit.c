@@ -963,7 +963,8 @@ static GkRows
 keep_facts(const Refit *refit)
 {
 	const GkRows *rows = &refit->call.rows;
-	GkRows		facts = {.read = rows->read,.skipped = rows->skipped,.is_newer = rows->is_newer};
+	GkRows		facts = {.read = rows->read,.skipped = rows->skipped,.is_newer = rows->is_newer,
+		.counts.zeros = rows->counts.zeros};
 	Size		bytes = rows->dimension * sizeof(double);
 
 	if (rows->least == NULL)
@@ -984,7 +985,9 @@ compare_facts(const GkRows *first, const GkRows *rows)
 {
 	Size		bytes = rows->dimension * sizeof(double);
 
-	if (first->read != rows->read || first->skipped != rows->skipped ||
+	/* rows of zeros are skipped only where rows are read by their direction */
+	if (first->read != rows->read ||
+		first->skipped - first->counts.zeros != rows->skipped - rows->counts.zeros ||
 		(first->least != NULL && rows->least != NULL &&
 		 (memcmp(first->least, rows->least, bytes) != 0 ||
 		  memcmp(first->greatest, rows->greatest, bytes) != 0)))

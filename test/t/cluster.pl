@@ -226,6 +226,10 @@ $_->safe_psql('postgres', 'CREATE TABLE steady AS SELECT i AS id, noise(i, 1) AS
 sql("$nodes SELECT FROM gkmeans_create_model('m_$_', '$_', '{x,y}', 2, scale => 'standard', n_init => 2)") for 'steady', 'restless';
 is(sql("BEGIN; $nodes SELECT status FROM gkmeans_refit('m_steady', rescale => true, deploy => 'never'); ROLLBACK"), 'fitted', 'rows that are the same are read twice');
 like(failure("$nodes SELECT FROM gkmeans_refit('m_restless', rescale => true)"), qr/source changed between two readings/, 'rows that are others');
+# Rows of zeros have no direction, but have values in a scale.
+$_->safe_psql('postgres', 'CREATE TABLE with_zeros AS SELECT id, CASE WHEN id % 10 > 0 THEN 1 + x END::float8 AS x, y FROM steady; UPDATE with_zeros SET x = 0, y = 0 WHERE x IS NULL') for $first, values %node;
+sql("$nodes SELECT FROM gkmeans_create_model('m_with_zeros', 'with_zeros', '{x,y}', 2, metric => 'cosine'); SELECT gkmeans_alter_model('m_with_zeros', '{\"scale\": \"standard\"}')");
+is(sql("$nodes SELECT status FROM gkmeans_refit('m_with_zeros', deploy => 'always')"), 'fitted', 'a new scale of directions, beside rows of zeros');
 nothing_is_left('refits that read twice');
 
 # Labels of the first reading are not written over those that others have written since of newer rows.
