@@ -5,7 +5,8 @@
  * The models may have different features and scales, so the rows are labelled by the scoring
  * functions in one query, which the executor runs in parallel where it can.  Citus sends it to its
  * workers, where the models are not, or are others: there they are constants of the query, and it
- * collects the rows first, for each shard would get a query with all constants.
+ * collects the rows first, unless one worker has them all: each shard would get a query with all
+ * constants otherwise.
  */
 #include "postgres.h"
 

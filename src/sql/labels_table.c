@@ -833,7 +833,9 @@ write_labels(const GkLabelsRelation *labels, void *context)
 		.id_name = table->id_name,.id_type = table->id_type,.collation = table->id_collation,
 		.columns = table->columns,.stamp = writing->stamp,.changes = table->changes};
 
-	merge.is_plain = !may_leave_out_rows(RangeVarGetRelid(table->output.variable, NoLock, false));
+	/* that looks at all partitions, and only a function asks for it */
+	merge.is_plain = labels->is_function &&
+		!may_leave_out_rows(RangeVarGetRelid(table->output.variable, NoLock, false));
 
 	if (table->if_exists == GK_EXISTS_MERGE)
 		gk_begin_merge(&merge, written);
