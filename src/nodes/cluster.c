@@ -153,9 +153,9 @@ load_parts(GkServerCluster *cluster, const GkSource *source, const double *shift
 			gk_take_rows(cluster, &cluster->parts[i], source);
 }
 
-/* Lets the nodes whose features were shifted otherwise read their rows again. */
+/* Lets some nodes read their rows again, with the shift of all rows. */
 static void
-load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
+load_once_more(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
 {
 	const double *shift = rows->shift;
 	int			dimension = rows->dimension;
@@ -170,6 +170,38 @@ load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool 
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("the rows of the nodes changed while they were being read")));
 	rows->read_twice = true;
+}
+
+/* True if the shift serves the rows that the nodes have read, or is that of a model. */
+static bool
+serves(const GkSource *source, const GkRows *rows)
+{
+	bool		serves = true;
+
+	if (source->spec.dimension > 0 || rows->least == NULL)
+		return true;
+	for (int i = 0; serves && i < rows->dimension; i++)
+		serves = gk_shift_serves(rows->shift[i], rows->least[i], rows->greatest[i],
+								 gk_feature_class(source, i));
+	return serves;
+}
+
+/*
+ * Lets the nodes whose features were shifted otherwise read their rows again, until the shift
+ * serves those that were read, as on one server.
+ */
+static void
+load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
+{
+	int			i = 0;
+
+	load_once_more(cluster, source, rows, wrong);
+	while (!serves(source, rows))
+	{
+		gk_check_readings(++i);
+		(void) gk_merge_parts(cluster, source, NULL, rows, wrong);
+		load_once_more(cluster, source, rows, wrong);
+	}
 }
 
 /* Numbers the nodes that have rows; the first row of each goes to `first_rows`, and all behind. */

@@ -451,7 +451,7 @@ set_locally(const char *name, const char *value)
 static bool
 reads_forbidden(const GkSource *source, const GkFeedQuery *feeding)
 {
-	List	   *tables = list_copy(feeding->query->plan->relationOids);
+	List	   *tables = list_copy(feeding->query->tables);
 
 	list_sort(tables, list_oid_cmp);
 	return gk_have_common(tables, source->forbidden);
@@ -880,8 +880,22 @@ corrects_shift(Reading *reading)
 static bool
 serves(Reading *reading)
 {
-	return gk_shift_serves(gk_feed_shift(reading->feed),
-						   atomic_load(&reading->feed->ring.dimension));
+	return gk_shift_serves_all(gk_feed_shift(reading->feed),
+							   atomic_load(&reading->feed->ring.dimension));
+}
+
+/* Raises an error if rows were read again too often. */
+void
+gk_check_readings(int again)
+{
+	if (again < MOST_READINGS)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("source changed between two readings"),
+			 errdetail("Its values lay far from those of before each time."),
+			 errhint("Try again. If a volatile function of the source gives other rows each time, "
+					 "write them to a table first.")));
 }
 
 /*
@@ -895,13 +909,7 @@ read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
 
 	for (int i = 0; corrects_shift(reading); i++)
 	{
-		if (i == MOST_READINGS)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("source changed between two readings"),
-					 errdetail("Its values lay far from those of before each time."),
-					 errhint("Try again. If a volatile function of the source gives other rows "
-							 "each time, write them to a table first.")));
+		gk_check_readings(i);
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));

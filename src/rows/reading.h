@@ -48,6 +48,12 @@ typedef struct GkRows
  */
 extern void gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows);
 
+/*
+ * Raises an error if a shift never served the rows that were read next, after so many times that
+ * they were read again.
+ */
+extern void gk_check_readings(int again);
+
 /* True if the source has a plan, of an estimate or a reading, and nothing has changed since. */
 extern bool gk_source_is_current(const GkSource *source);
 

@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "storage/shmem.h"
@@ -20,6 +21,8 @@
 #define GUESS_GROWTH 4.0
 /* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
+/* Steps of float32 into which the values of a feature divide at least, where it tells them apart. */
+#define ENOUGH_STEPS 1024.0
 
 /* The shift of a feature whose values have this range. */
 double
@@ -230,20 +233,44 @@ gk_shift_correct(GkShift *shift, int dimension)
 	return changed;
 }
 
-/* After another reading: rows that are not those of before may have another shift nearby. */
+/* True if real tells values of this width apart that lie at most so far from its zero. */
 bool
-gk_shift_serves(GkShift *shift, int dimension)
+gk_real_tells_apart(double farthest, double width)
 {
-	for (int i = 0; i < dimension; i++)
+	return farthest * FLT_EPSILON <= width / ENOUGH_STEPS;
+}
+
+/* True if a shift serves values of this range as well. */
+bool
+gk_shift_serves(double shift, double least, double greatest, GkFeatureClass feature_class)
+{
+	double		farthest = Max(fabs(least - shift), fabs(greatest - shift));
+
+	if (shift == gk_shift_of_range(least, greatest, feature_class))
+		return true;
+	if (isinf((float) farthest))
+		return false;
+	/* one value is a centroid as it is */
+	if (least == greatest)
+		return (double) (float) (least - shift) == least - shift;
+	return (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER) ||
+		gk_real_tells_apart(farthest, greatest - least);
+}
+
+/* The same of all features, after a reading. */
+bool
+gk_shift_serves_all(GkShift *shift, int dimension)
+{
+	bool		serves = true;
+
+	for (int i = 0; serves && i < dimension; i++)
 	{
 		double		least;
 		double		greatest;
 
 		gk_shift_range(shift, i, &least, &greatest);
-		if (least <= greatest &&
-			fabs(gk_shift_of_range(least, greatest, classes_of(shift)[i]) - shift->values[i]) >
-			greatest - least)
-			return false;
+		serves = least > greatest ||
+			gk_shift_serves(shift->values[i], least, greatest, classes_of(shift)[i]);
 	}
-	return true;
+	return serves;
 }

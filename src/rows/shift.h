@@ -65,10 +65,17 @@ extern double gk_shift_of_range(double least, double greatest, GkFeatureClass fe
 /* After a reading: corrects wrong guesses; true if there were any. */
 extern bool gk_shift_correct(GkShift *shift, int dimension);
 
+/* True if real tells values of this width apart that lie at most so far from its zero. */
+extern bool gk_real_tells_apart(double farthest, double width);
+
 /*
- * True if the shift is no farther from that of the rows of the last reading than these are from one
- * another: real then keeps their differences, if not as well as it could.
+ * True if a shift serves values of this range as well, although it need not be theirs: less the
+ * shift, real tells them apart, and all are finite.
  */
-extern bool gk_shift_serves(GkShift *shift, int dimension);
+extern bool gk_shift_serves(double shift, double least, double greatest,
+							GkFeatureClass feature_class);
+
+/* The same of all features, after a reading. */
+extern bool gk_shift_serves_all(GkShift *shift, int dimension);
 
 #endif							/* GK_SHIFT_H */

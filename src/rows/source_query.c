@@ -311,6 +311,28 @@ keep_moment(void)
 	return kept;
 }
 
+/*
+ * The tables and views that a plan reads.  Its relationOids have all constants of type oid as well,
+ * which may be tables for nextval().
+ */
+static List *
+tables_of(const PlannedStmt *plan)
+{
+	List	   *tables = NIL;
+	ListCell   *cell;
+
+	foreach(cell, plan->rtable)
+	{
+		const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+
+		/* since PostgreSQL 16, a view is a subquery */
+		if (entry->rtekind == RTE_RELATION ||
+			(entry->rtekind == RTE_SUBQUERY && OidIsValid(entry->relid)))
+			tables = lappend_oid(tables, entry->relid);
+	}
+	return tables;
+}
+
 /* Analyses, rewrites, checks and plans a query, but for errors about what is gone. */
 static GkSourceQuery *
 plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQuery check,
@@ -335,6 +357,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	/* planning changes the query */
 	functions = gk_functions_of(rewritten);
 	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
+	query->tables = tables_of(query->plan);
 	query->functions = gk_with_inlined(functions, query->plan);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
@@ -377,8 +400,7 @@ bool
 gk_query_is_old(const GkSourceQuery *query)
 {
 	Snapshot	moment = moment_of(query);
-	bool		is_old = moment != NULL &&
-		gk_has_changed(query->plan->relationOids, query->functions, moment);
+	bool		is_old = moment != NULL && gk_has_changed(query->tables, query->functions, moment);
 
 	UnregisterSnapshot(moment);
 	return is_old;
@@ -391,8 +413,7 @@ gk_query_is_old(const GkSourceQuery *query)
 static void
 push_of_transaction(const GkSourceQuery *query, Snapshot snapshot)
 {
-	if (IsInParallelMode() ||
-		!gk_has_altered(query->plan->relationOids, snapshot))
+	if (IsInParallelMode() || !gk_has_altered(query->tables, snapshot))
 	{
 		PushActiveSnapshot(snapshot);
 		return;
@@ -418,7 +439,7 @@ gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 		return false;
 	}
 	*is_changed = !IsInParallelMode() &&
-		gk_is_changed(query->plan->relationOids, query->functions, snapshot);
+		gk_is_changed(query->tables, query->functions, snapshot);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
 	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
 	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
@@ -431,7 +452,7 @@ gk_query_has_foreign_table(const GkSourceQuery *query)
 {
 	ListCell   *cell;
 
-	foreach(cell, query->plan->relationOids)
+	foreach(cell, query->tables)
 		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
 			return true;
 	return false;
@@ -443,8 +464,8 @@ gk_query_is_replaced(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 
-	return gk_is_replaced(query->plan->relationOids, query->functions, snapshot) ||
-		(!IsInParallelMode() && gk_has_altered(query->plan->relationOids, snapshot));
+	return gk_is_replaced(query->tables, query->functions, snapshot) ||
+		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
 }
 
 /* True if what the query names has been replaced since it was analysed. */
@@ -454,7 +475,7 @@ gk_query_is_overtaken(const GkSourceQuery *query)
 	Snapshot	moment = query->moment == NULL ? NULL
 		: RegisterSnapshot(RestoreSnapshot(query->moment));
 	bool		is_replaced = moment != NULL &&
-		gk_is_replaced(query->plan->relationOids, query->functions, moment);
+		gk_is_replaced(query->tables, query->functions, moment);
 
 	UnregisterSnapshot(moment);
 	return is_replaced;
@@ -484,8 +505,7 @@ static void
 check_tables(const GkSourceQuery *query)
 {
 	Snapshot	moment = moment_of(query);
-	bool		is_altered = moment != NULL &&
-		gk_has_altered(query->plan->relationOids, moment);
+	bool		is_altered = moment != NULL && gk_has_altered(query->tables, moment);
 
 	UnregisterSnapshot(moment);
 	if (is_altered)
@@ -501,12 +521,12 @@ check_tables(const GkSourceQuery *query)
  * open meanwhile can be neither detached nor altered by the own transaction.
  */
 static void
-start_query(QueryDesc *running, int flags)
+start_query(QueryDesc *running, const List *tables, int flags)
 {
 	List	   *opened = NIL;
 	ListCell   *cell;
 
-	foreach(cell, running->plannedstmt->relationOids)
+	foreach(cell, tables)
 		opened = lappend(opened, relation_open(lfirst_oid(cell), AccessShareLock));
 	ExecutorStart(running, flags);
 	foreach(cell, opened)
@@ -529,7 +549,7 @@ run_query(const GkSourceQuery *query, ParamListInfo parameters, DestReceiver *re
 	check_tables(query);
 	running = CreateQueryDesc(query->plan, query->text, GetActiveSnapshot(), InvalidSnapshot,
 							  receiver, parameters, NULL, 0);
-	start_query(running, flags);
+	start_query(running, query->tables, flags);
 	/* nothing keeps those functions from replacing an aggregate */
 	gk_check_aggregates(query->plan);
 	if ((flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)

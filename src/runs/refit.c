@@ -42,9 +42,6 @@
 #include "target.h"
 #include "versions.h"
 
-/* Steps of float32 into which the values of a feature divide at least. */
-#define ENOUGH_STEPS 1024.0
-
 /* The state of a refit. */
 typedef struct Refit
 {
@@ -314,7 +311,7 @@ is_feature_far(const Refit *refit, int j)
 		return true;
 	if (refit->then.deviations != NULL && (model->factor != NULL || width == 0.0))
 		width = Max(refit->then.deviations[j], width);
-	return width > 0.0 && farthest * FLT_EPSILON > width / ENOUGH_STEPS;
+	return width > 0.0 && !gk_real_tells_apart(farthest, width);
 }
 
 /*

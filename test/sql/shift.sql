@@ -183,8 +183,18 @@ BEGIN
 	RETURN QUERY SELECT i, far + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END FROM generate_series(1, 160000) AS i;
 END $$;
 SELECT is((SELECT round(sum(size * centroid[1]) / 1e6) FROM gkmeans_fit('SELECT * FROM wandering(3)', '{x}', 3)), (SELECT round(sum(x) / 1e6) FROM wandering(3)), 'rows that move until they are read a third time');
+CREATE SEQUENCE leaps;
+CREATE FUNCTION leaping() RETURNS TABLE (x float8) LANGUAGE plpgsql AS $$
+DECLARE here bool := nextval('leaps') = 1;
+BEGIN
+	RETURN QUERY SELECT CASE WHEN here THEN 1e38 + i * 1e30 + (i > 69000)::int * 1e36 ELSE (i % 3 - 1) * 3e38 END::float8 FROM generate_series(1, 70000) AS i;
+END $$;
+CREATE FUNCTION tail() RETURNS float8 LANGUAGE sql VOLATILE AS 'SELECT 1.7e9 + 60 * (1 - random()) ^ (-0.7)';
 CREATE TABLE heavy_tail AS SELECT 1.7e9 + 100 / (0.0001 + random()) AS x FROM generate_series(1, 30000);
 SELECT lives_ok($$SELECT gkmeans_fit('SELECT x FROM heavy_tail TABLESAMPLE BERNOULLI (30)', '{x}', 3) FROM generate_series(1, 50)$$, 'samples whose ranges differ');
+CREATE TABLE tails AS SELECT tail() AS a, tail() AS b, tail() AS c, tail() AS d, tail() AS e, tail() AS f FROM generate_series(1, 60000);
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT * FROM tails TABLESAMPLE BERNOULLI (10)', '{a,b,c,d,e,f}', 3, max_iter => 2) FROM generate_series(1, 10)$$, 'samples of several features with outliers');
+SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT * FROM leaping()', '{x}', 3)), 70000, 'rows on both sides of where they lay before');
 SELECT fails_with($$SELECT gkmeans_fit('SELECT * FROM wandering(1000)', '{x}', 3)$$, '40001', 'rows that move each time', 'source changed between two readings');
 
 SELECT * FROM finish();

@@ -37,7 +37,8 @@ SELECT is(sizes(source), '{200,200,200}', translate(source, E'\n', ' ')) FROM un
 	'SELECT x, y FROM all_data()', 'SELECT (all_data()).*', 'SELECT x, y FROM data WHERE part < 2 UNION ALL SELECT x, y FROM data WHERE part >= 2',
 	'SELECT avg(x) AS x, min(y) AS y FROM data GROUP BY id', 'SELECT DISTINCT x, y FROM data', 'SELECT x, lag(y, 0) OVER (ORDER BY id) AS y FROM data',
 	'SELECT x, y FROM ROWS FROM (unnest((SELECT array_agg(x ORDER BY id) FROM data), (SELECT array_agg(y ORDER BY id) FROM data))) u(x, y)',
-	'SELECT x, y FROM data TABLESAMPLE SYSTEM (100)']) source;
+	'SELECT x, y FROM data TABLESAMPLE SYSTEM (100)', 'SELECT x, y FROM data WHERE part::oid <> 42',
+	$$SELECT x, y FROM data WHERE pg_typeof(x) = 'float8'::regtype$$]) source;
 SELECT is((SELECT array_agg(size)::text FROM gkmeans_fit('VALUES (1, 1), (1, 1), (9, 9)', '{column1,column2}', 2)), '{2,1}', 'VALUES');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT 1 AS x', '{x}', 1)), 1, 'a SELECT without FROM');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT generate_series(1, 10) AS x', '{x}', 3)), 3, 'a set-returning function in the target list');

@@ -149,6 +149,23 @@ for my $fit (@fits)
 	is(sql("$nodes $query"), $alone, "$name: the bits of one server");
 	like($alone, qr/^[0-9a-f]{32}\|[1-9]/, "$name: there are clusters");
 }
+
+# Rows that lie elsewhere when the nodes read them again, for their shifts differ.
+sub create_everywhere
+{
+	my ($command) = @_;
+	$_->safe_psql('postgres', $command) for $first, values %node;
+	return;
+}
+create_everywhere(q{CREATE FUNCTION moving(moves int) RETURNS TABLE (x float8) LANGUAGE plpgsql AS $$
+	DECLARE readings int := coalesce(current_setting('test.readings', true), '0')::int + 1;
+	BEGIN
+		PERFORM set_config('test.readings', readings::text, false);
+		RETURN QUERY SELECT 3e9::float8 * (1 + least(readings - 1, moves)) + 10 * (SELECT count(*) FROM points) + i % 3 * 10 FROM generate_series(1, 300) i;
+	END $$});
+my $moving = "$nodes SELECT sum(size), bool_and(centroid[1] > 5e9), count(DISTINCT round(centroid[1])) FROM gkmeans_fit('SELECT * FROM moving(%d)', '{x}', 3)";
+is(sql(sprintf($moving, 1)), '900|t|3', 'rows that move once are read a third time');
+like(failure(sprintf($moving, 1000)), qr/source changed between two readings/, 'rows that move each time are an error');
 my $report = 'SELECT rows_read, rows_skipped, dimension, k_effective, iterations, converged, inertia, best_start, quality FROM gkmeans_last_fit()';
 my $query = "SELECT FROM gkmeans_fit('points', '{x,small}', 5)";
 is(sql("$nodes $query; $report"), sql("$query; $report"), 'the report says the same');
