@@ -159,16 +159,18 @@ load_once_more(GkServerCluster *cluster, const GkSource *source, GkRows *rows, b
 {
 	const double *shift = rows->shift;
 	int			dimension = rows->dimension;
+	bool		same = true;
 
 	load_parts(cluster, source, shift, dimension, wrong);
 	for (int i = 0; i < cluster->count; i++)
-		if (cluster->parts[i].rows.dimension > 0 &&
-			cluster->parts[i].rows.dimension != dimension)
-			gk_refuse_answer(cluster->parts[i].connection);
-	if (!gk_merge_parts(cluster, source, shift, rows, wrong) || rows->dimension != dimension)
+		same = same && (cluster->parts[i].rows.dimension == 0 ||
+						cluster->parts[i].rows.dimension == dimension);
+	if (!same || !gk_merge_parts(cluster, source, shift, rows, wrong) ||
+		rows->dimension != dimension)
 		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("the rows of the nodes changed while they were being read")));
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the rows of the nodes changed while they were being read"),
+				 errhint("Try again.")));
 	rows->read_twice = true;
 }
 

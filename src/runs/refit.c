@@ -974,8 +974,8 @@ keep_facts(const Refit *refit)
 }
 
 /*
- * Raises an error if the rows of two readings are not the same, as far as is known: each reading
- * over nodes, or by Citus, has snapshots of its own.
+ * Raises an error if the rows of two readings are not the same, as far as is known: readings over
+ * nodes, by Citus, or of a source that others altered have snapshots of their own.
  */
 static void
 compare_facts(const GkRows *first, const GkRows *rows)
@@ -991,8 +991,9 @@ compare_facts(const GkRows *first, const GkRows *rows)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("source changed between two readings"),
-				 errdetail("Each reading over nodes, or by Citus, sees rows as they are then."),
-				 errhint("Try again.")));
+				 errdetail("The second one saw other rows than the first."),
+				 errhint("Try again. If the source gives other rows each time, write them to a "
+						 "table first.")));
 }
 
 /*
