@@ -108,7 +108,7 @@ put_figures(const GkQuality *quality, Datum *values, bool *nulls)
 	values[3] = Float8GetDatum(quality->inertia / quality->rows);
 	values[4] = Float8GetDatum(total - quality->inertia);
 	values[5] = Float8GetDatum(total);
-	gk_put_number(&values[6], &nulls[6], total > 0.0 ? 1.0 - quality->inertia / total : NAN);
+	gk_put_number(&values[6], &nulls[6], total > 0.0 ? (total - quality->inertia) / total : NAN);
 	gk_put_number(&values[7], &nulls[7], quality->silhouette);
 	values[8] = Int64GetDatum(quality->silhouette_rows);
 	gk_put_number(&values[9], &nulls[9], quality->simplified_silhouette);

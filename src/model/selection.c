@@ -148,7 +148,7 @@ derive_figures(GkCandidate *candidate, const GkQuality *quality, int dimension,
 
 	candidate->within = quality->within;
 	figures[GK_FIGURE_INERTIA] = candidate->fit.inertia;
-	figures[GK_FIGURE_EXPLAINED] = total > 0.0 ? 1.0 - candidate->fit.inertia / total : NAN;
+	figures[GK_FIGURE_EXPLAINED] = total > 0.0 ? (total - candidate->fit.inertia) / total : NAN;
 	figures[GK_FIGURE_SILHOUETTE] = quality->silhouette;
 	figures[GK_FIGURE_SIMPLIFIED_SILHOUETTE] = quality->simplified_silhouette;
 	figures[GK_FIGURE_DAVIES_BOULDIN] = quality->davies_bouldin;
