@@ -344,11 +344,14 @@ is_rewritten(const FormData_pg_class *first, const FormData_pg_class *last, Snap
 static bool
 is_replaced_by_others(Oid id, Snapshot snapshot)
 {
+	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
 	FormData_pg_class first;
 	FormData_pg_class last;
+	bool		is_committed = find_committed(id, latest, &last);
 
+	UnregisterSnapshot(latest);
 	/* nobody else alters what the own transaction created */
-	if (!find_committed(id, GetLatestSnapshot(), &last))
+	if (!is_committed)
 		return false;
 	return !find_committed(id, snapshot, &first) ||
 		strcmp(NameStr(first.relname), NameStr(last.relname)) != 0 ||
