@@ -128,8 +128,8 @@ gk_call_check_as(const GkCall *call, const GkModel *model)
 	if (call->rows.dimension > 0 && call->rows.dimension != model->dimension)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("the rows have %d features, the model has %d",
-						call->rows.dimension, model->dimension),
+				 errmsg("the rows have %d feature%s, the model has %d", call->rows.dimension,
+						call->rows.dimension == 1 ? "" : "s", model->dimension),
 				 errhint("If arrays have another length from now on, gkmeans_create_model with "
 						 "if_exists => 'replace' makes a version for them.")));
 }

@@ -106,6 +106,20 @@ refuse_type(const char *what, Oid type)
 			 errhint("Pass a row, the features as numbers, or an array or vector of them.")));
 }
 
+/* Raises an error about a column that has all features where the model has one, or one for all. */
+static void
+refuse_shape(const GkModel *model, const char *name, Oid type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("column \"%s\" is of type %s, which does not fit the model", name,
+					format_type_be(type)),
+			 model->array_column != NULL ? errdetail("There, the model has an array of features.")
+			 : errdetail("There, the model has one feature."),
+			 errhint("If that is so from now on, gkmeans_create_model with if_exists => 'replace' "
+					 "makes a version for it.")));
+}
+
 /* True if an argument is the constant NULL without a type. */
 static bool
 is_bare_null(FunctionCallInfo fcinfo, int argument)
@@ -393,9 +407,10 @@ describe_fields(GkScorer *scorer, TupleDesc descriptor)
 		int			number = find_field(model, descriptor, name);
 		Oid			type = TupleDescAttr(descriptor, number - 1)->atttypid;
 
-		if (!gk_describe_column(type, &scorer->columns[j]) ||
-			(scorer->columns[j].shape != GK_SCALAR) != (model->array_column != NULL))
+		if (!gk_describe_column(type, &scorer->columns[j]))
 			refuse_type(psprintf("column \"%s\"", name), type);
+		if ((scorer->columns[j].shape != GK_SCALAR) != (model->array_column != NULL))
+			refuse_shape(model, name, type);
 		fields->numbers[j] = number;
 	}
 	fields->values = gk_allocate(descriptor->natts, sizeof(Datum));

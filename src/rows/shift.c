@@ -21,7 +21,7 @@
 #define GUESS_GROWTH 4.0
 /* float32 holds all integers up to this one. */
 #define EXACT_INTEGER 16777216.0
-/* Steps of float32 into which the values of a feature divide at least, where it tells them apart. */
+/* Steps of float32 into which it divides values that it tells apart, at least. */
 #define ENOUGH_STEPS 1024.0
 
 /* The shift of a feature whose values have this range. */
@@ -250,7 +250,7 @@ gk_shift_serves(double shift, double least, double greatest, GkFeatureClass feat
 		return true;
 	if (isinf((float) farthest))
 		return false;
-	/* one value is a centroid as it is */
+	/* one value stays as it is */
 	if (least == greatest)
 		return (double) (float) (least - shift) == least - shift;
 	return (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER) ||

@@ -55,7 +55,8 @@ raise_no_index(Oid relation_id, const char *id_name, const char *argument)
 			 errmsg("table \"%s\" has no unique index on \"%s\" alone",
 					get_rel_name(relation_id), id_name),
 			 errdetail("Labels are merged by their id."),
-			 errhint("Make one, or write %s => 'delete' to replace all rows.", argument)));
+			 errhint("Make one, or write %s => 'delete' to replace all rows, without a "
+					 "changes_table.", argument)));
 }
 
 /*

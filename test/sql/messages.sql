@@ -166,6 +166,15 @@ SELECT fails_with(format($$SELECT * FROM gkmeans_fit_predict(NULL::%s, 'SELECT N
 	format('NULL::%s as the first', type))
 FROM (VALUES ('int', 'bigint'), ('int', 'uuid'), ('bigint', 'character varying'), ('date', 'timestamp with time zone'), ('text', 'integer')) v(asked, type);
 
+-- Columns that a model reads, but now of another shape
+CREATE TABLE shapes AS SELECT i * 1.5 AS one, ARRAY[i * 2.5, i] AS several FROM generate_series(1, 4) AS i;
+SELECT gkmeans_create_model('of_one', 'shapes', '{one}', 2), gkmeans_create_model('of_several', 'shapes', '{several}', 2);
+ALTER TABLE shapes RENAME one TO other;
+ALTER TABLE shapes RENAME several TO one;
+ALTER TABLE shapes RENAME other TO several;
+SELECT fails_with(format('SELECT gkmeans_predict(%L, shapes) FROM shapes', model), '42804', model || ': a shape that does not fit', 'does not fit the model', detail, 'if_exists => ''replace''')
+FROM (VALUES ('of_one', 'has one feature'), ('of_several', 'has an array of features')) AS models(model, detail);
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
