@@ -195,8 +195,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 
 	/* the caller ends the nest level */
 	if (by_export)
-		(void) set_config_option("citus.max_intermediate_result_size", "-1", PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		gk_citus_set("citus.max_intermediate_result_size", "-1");
 	query = gk_query_plan(source,
 						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s%s AS source%s"
 								   " GROUP BY 1, 2 ORDER BY 1, 2",

@@ -103,13 +103,22 @@ is_select(const char *query, int columns)
 	return select->intoClause == NULL && list_length(select->targetList) == columns;
 }
 
+/* Lets Citus write the constants of a query, which is analysed, so that no node reads others. */
+static void
+set_styles(const Query *query, const void *context)
+{
+	gk_citus_set_styles();
+}
+
 /* Finds the tasks of a source; returns why they are not all there is to do, or NULL. */
 static const char *
 find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTasks *tasks)
 {
-	const PlannedStmt *plan = gk_query_plan(text, query, InvalidOid, NULL, NULL)->plan;
+	int			nest_level = NewGUCNestLevel();
+	const PlannedStmt *plan = gk_query_plan(text, query, InvalidOid, set_styles, NULL)->plan;
 	const char *reason = gk_citus_plan_tasks(plan, tasks);
 
+	AtEOXact_GUC(true, nest_level);
 	for (int i = 0; reason == NULL && i < tasks->count; i++)
 		if (!is_select(tasks->all[i].query, columns))
 			reason = "Citus does not show all tasks of the source";

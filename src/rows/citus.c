@@ -139,12 +139,28 @@ gk_citus_search_path(void)
 	return psprintf("pg_catalog, %s", path);
 }
 
-/* Sets that until the nest level of settings ends. */
+/* Sets a parameter until the nest level of settings ends. */
+void
+gk_citus_set(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+							 false);
+}
+
+/* Sets that search path until that level ends. */
 void
 gk_citus_set_search_path(void)
 {
-	(void) set_config_option("search_path", gk_citus_search_path(), PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	gk_citus_set("search_path", gk_citus_search_path());
+}
+
+/* Sets how values are written, for servers with other settings, until that level ends. */
+void
+gk_citus_set_styles(void)
+{
+	gk_citus_set("DateStyle", "ISO");
+	gk_citus_set("IntervalStyle", "postgres");
+	gk_citus_set("extra_float_digits", "3");
 }
 
 /* Looks for a table of Citus' list, in queries within queries as well. */

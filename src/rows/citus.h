@@ -29,11 +29,20 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
  */
 extern const char *gk_citus_search_path(void);
 
+/* Sets a parameter of Citus until the nest level of settings ends. */
+extern void gk_citus_set(const char *name, const char *value);
+
 /*
- * Sets it until the nest level of settings ends: for queries that Citus divides on this server, and
+ * Sets that search path until that level ends: for queries that Citus divides on this server, and
  * commands, whose names were looked up before, or have their schema.
  */
 extern void gk_citus_set_search_path(void);
+
+/*
+ * Sets, until that level ends, the styles in which every server reads a value as it is: Citus sends
+ * constants and parameters, and rows with values of composite types, to its workers as text.
+ */
+extern void gk_citus_set_styles(void);
 
 /* True if Citus plans a rewritten query, because it reads such a table. */
 extern bool gk_is_citus_query(const Query *query);

@@ -112,8 +112,7 @@ use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *conte
 	relation.with = psprintf("WITH l AS MATERIALIZED (SELECT * FROM %s) ",
 							 call_function("f", id_type));
 	if (GetConfigOption(CITUS_LIMIT, true, false) != NULL)
-		(void) set_config_option(CITUS_LIMIT, "-1", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-								 true, 0, false);
+		gk_citus_set(CITUS_LIMIT, "-1");
 	current = &labels;
 	PG_TRY();
 	{

@@ -551,8 +551,7 @@ begin_commands(const GkLabelsTable *table)
 	if (!gk_is_citus_table(table->output.relation_id))
 		return 0;
 	nest_level = NewGUCNestLevel();
-	(void) set_config_option(CITUS_COMMANDS, "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
+	gk_citus_set(CITUS_COMMANDS, "on");
 	return nest_level;
 }
 
@@ -921,3 +920,5 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	analyze_table(table, written);
 	AtEOXact_GUC(true, nest_level);
 }
+		gk_citus_set_styles();
+	}

@@ -356,6 +356,37 @@ is(sql(sprintf $digest, 'labels'), $expected, 'those of a model');
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT rows, labelled, inserted FROM gkmeans_assign('written', labels_mode => 'delete')}), '6000|5940|6000', 'its labels are written again');
 is(sql(sprintf $digest, 'labels'), $expected, 'and are the same');
 
+# Values that Citus writes as text are the same in all styles: constants of sources, the time of labels, ids
+my $styles = q{SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kolkata'; SET IntervalStyle = 'sql_standard'; SET extra_float_digits = -5;};
+for my $x (q{(id * 0.123456789012345678::float8 - id * 0.123456789::float8) * 1e10}, q{extract(epoch FROM '12.05.2026 10:00'::timestamptz + id * '-1 2:00'::interval)})
+{
+	is((on_nodes("SELECT $x AS x FROM distributed", q('{x}', 3), $styles))[0], (split /\n/, sql("$styles SELECT md5(string_agg(f::text, '|' ORDER BY cluster_id)) FROM gkmeans_fit(\$s\$SELECT $x AS x FROM local\$s\$, '{x}', 3) f"))[-1], "nodes, in other styles: $x");
+}
+sql(<<~'SQL');
+	CREATE TABLE at_times (id int PRIMARY KEY, cluster_id int, distance float8, labelled_at timestamptz);
+	SELECT create_distributed_table('at_times', 'id', colocate_with => 'distributed');
+	CREATE TYPE moment AS (day date, part float8);
+	CREATE TABLE moments AS SELECT ROW('2026-01-01'::date + id % 365, id / 7.0)::moment AS id, x, y FROM local;
+	CREATE TABLE at_moments (id moment PRIMARY KEY, cluster_id int, distance float8);
+	SELECT create_distributed_table('at_moments', 'id');
+	SQL
+for my $nodes ('', 'auto')
+{
+	for my $mode (qw(append merge delete))
+	{
+		sql('UPDATE at_times SET cluster_id = 9 WHERE id % 2 = 0; DELETE FROM at_times WHERE id % 2 = 1') if $mode eq 'merge';
+		sql("SET gkmeans.nodes = '$nodes'; $styles " . label('at_times', $mode));
+		is(sql('SELECT count(*), count(DISTINCT labelled_at), bool_and(labelled_at <= now()) FROM at_times'), '6000|1|t', "$mode, nodes '$nodes': the time of labels");
+	}
+	sql('TRUNCATE at_times');
+}
+for my $mode (qw(append merge))
+{
+	sql('DELETE FROM at_moments WHERE cluster_id = 1') if $mode eq 'merge';
+	is(sql("$styles SELECT sum(size) FROM gkmeans_fit('moments', '{x}', 3, id_column => 'id', labels_table => 'at_moments', if_exists => '$mode')"), 6000, "$mode: ids with parts");
+	is(sql('SELECT count(*), (SELECT count(*) FROM at_moments) FROM moments JOIN (SELECT * FROM at_moments OFFSET 0) l USING (id)'), '6000|6000', 'which are those of the rows');
+}
+
 # A trigger that leaves rows out
 sql(<<~'SQL');
 	CREATE TABLE even_labels (LIKE labels);
