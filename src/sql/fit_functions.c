@@ -11,8 +11,10 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "storage/sinval.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/snapmgr.h"
 
 #include "alloc.h"
@@ -279,6 +281,42 @@ push_snapshot(const GkCall *call)
 		PushActiveSnapshot(GetActiveSnapshot());
 }
 
+/* Finds the nodes that have the rows; NULL = none. */
+static const GkNodeSources *
+find_nodes(const GkCall *call, const char **undivided)
+{
+	const GkNodeSources *nodes = gk_node_sources(call->arguments.source.source, undivided);
+
+	if (nodes != NULL)
+		gk_source_check_columns(call->source);
+	return nodes;
+}
+
+/*
+ * The same, and decides whether the labels stay there.  To find out waits for Citus while it moves
+ * or splits shards, after which the nodes have other ones.
+ */
+static const GkNodeSources *
+choose_nodes(GkCall *call, const char **undivided)
+{
+	const GkNodeSources *nodes;
+	uint64		changes;
+	bool		can_stay;
+
+	call->labels_stay = false;
+	AcceptInvalidationMessages();
+	changes = SharedInvalidMessageCounter;
+	nodes = find_nodes(call, undivided);
+	if (nodes == NULL || !nodes->of_citus)
+		return nodes;
+	can_stay = gk_labels_can_stay(call);
+	AcceptInvalidationMessages();
+	if (changes != SharedInvalidMessageCounter)
+		nodes = find_nodes(call, undivided);
+	call->labels_stay = can_stay && nodes != NULL && nodes->of_citus;
+	return nodes;
+}
+
 /* Reads the rows of the source into an engine. */
 void
 gk_call_read(GkCall *call)
@@ -296,10 +334,7 @@ gk_call_read(GkCall *call)
 	if (call->table != NULL && call->arguments.readings < GK_MOST_READINGS)
 		call->read_by = RegisterSnapshot(GetActiveSnapshot());
 	gk_progress_phase(GK_PHASE_QUEUED);
-	nodes = gk_node_sources(call->arguments.source.source, &undivided);
-	if (nodes != NULL)
-		gk_source_check_columns(call->source);
-	call->labels_stay = nodes != NULL && nodes->of_citus && gk_labels_can_stay(call);
+	nodes = choose_nodes(call, &undivided);
 	if (nodes != NULL)
 		read_on_nodes(call, &work, nodes);
 	else

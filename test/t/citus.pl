@@ -387,6 +387,19 @@ for my $mode (qw(append merge))
 	is(sql('SELECT count(*), (SELECT count(*) FROM at_moments) FROM moments JOIN (SELECT * FROM at_moments OFFSET 0) l USING (id)'), '6000|6000', 'which are those of the rows');
 }
 
+# A shard moves while a fit waits to know whether the workers can write the labels
+sql(q{CREATE TABLE wandering (LIKE local); SELECT create_distributed_table('wandering', 'id', shard_count => 2, colocate_with => 'none'); INSERT INTO wandering SELECT * FROM local;
+	CREATE TABLE wandering_labels (LIKE labels); SELECT create_distributed_table('wandering_labels', 'id', colocate_with => 'wandering')});
+my $mover = $node->background_psql('postgres', on_error_stop => 1);
+my $waiting = $node->background_psql('postgres', on_error_stop => 0);
+$mover->query_safe('BEGIN');
+$mover->query_safe("SELECT citus_move_shard_placement(shardid, nodename, nodeport, '@{[ $nodes[2]->host ]}', @{[ $nodes[2]->port ]}, 'block_writes') FROM citus_shards WHERE table_name = 'wandering'::regclass AND nodeport = @{[ $nodes[1]->port ]}");
+start_query($waiting, "SET gkmeans.nodes = 'auto'; " . label('wandering_labels', 'append', '', 'wandering'));
+ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%wandering_labels%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid())}), 'a fit waits for a shard that moves');
+$mover->query_safe('COMMIT');
+is($waiting->query('SELECT nodes FROM gkmeans_last_fit(); SELECT count(*) FROM wandering_labels'), "3\n1\n6000", 'and reads it where it is then');
+$_->quit for $mover, $waiting;
+
 # A trigger that leaves rows out
 sql(<<~'SQL');
 	CREATE TABLE even_labels (LIKE labels);
