@@ -648,6 +648,9 @@ read_once(Reading *reading, const GkFeedQuery *feeding, GkJob *job, GkRows *rows
 	gk_check(gk_drain_start(&feed->ring, reading->engine, count, gk_add_account, on_demand,
 							&reading->drain));
 	feed->drain = on_demand ? reading->drain : NULL;
+	/* as in other queries, there are no workers if no segment is left */
+	if (on_demand)
+		feeding->query->plan->parallelModeNeeded = false;
 	if (OidIsValid(feeding->function))
 		run_aggregate(feeding, reading, job);
 	else
@@ -899,6 +902,24 @@ gk_check_readings(int again)
 }
 
 /*
+ * Prepares a query that Citus plans once more, and replaces its snapshot, if catalogs have changed:
+ * its shards may have been moved or split meanwhile.
+ */
+static void
+follow_shards(const GkSource *source, GkFeedQuery *feeding)
+{
+	AcceptInvalidationMessages();
+	if (!feeding->query->is_of_citus || feeding->changes == SharedInvalidMessageCounter)
+		return;
+	prepare_query(source, feeding);
+	(void) push_snapshot(source, feeding);
+	replace_snapshot();
+	/* the feed is made for rows that come here */
+	if (!feeding->query->is_of_citus)
+		gk_refuse_change();
+}
+
+/*
  * Reads the rows again until the shift serves those that were read.  The same plan by the same
  * snapshot gives the same rows, but for volatile functions, samples, and the workers of Citus.
  */
@@ -913,6 +934,7 @@ read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
+		follow_shards(source, feeding);
 		gk_source_check_ids(source);
 		read_once(reading, feeding, job, rows);
 		if (serves(reading))
@@ -935,9 +957,6 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	spec.expected_bytes = expected_bytes(&spec, &feeding);
 	spec.alone = can_be_alone(&feeding, &spec, engine);
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
-	/* as in other queries, there are no workers if no segment is left */
-	if (is_alone(reading))
-		feeding.query->plan->parallelModeNeeded = false;
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
 	gk_source_check_ids(source);

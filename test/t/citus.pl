@@ -754,10 +754,14 @@ for my $table (qw(late_labels late_changes))
 }
 
 # A source that must be read twice, and whose rows move in between
-sql(q{CREATE TABLE far_off (id int PRIMARY KEY, x float8, y float8); SELECT create_distributed_table('far_off', 'id');
+sql(q{CREATE TABLE far_off (id int PRIMARY KEY, x float8, y float8); SELECT create_distributed_table('far_off', 'id', colocate_with => 'none');
 	INSERT INTO far_off SELECT i, 1000000 + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END, 0 FROM generate_series(1, 160000) i});
 is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('far_off', '{x,y}', 3)"), sql('SELECT round(sum(x)) FROM far_off'), 'rows that are read twice');
-sql(sprintf q{CREATE EXTENSION dblink; CREATE FUNCTION move_away(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+sql(sprintf q{CREATE EXTENSION dblink; CREATE SEQUENCE splits; CREATE FUNCTION split_shard(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+	IF id = 160000 AND nextval('splits') = 1 THEN PERFORM FROM dblink('dbname=postgres host=%s port=%s', $s$SELECT citus_split_shard_by_split_points(shardid, ARRAY[((shardminvalue::bigint + shardmaxvalue::bigint) / 2)::text],
+		ARRAY(SELECT nodeid FROM pg_dist_node WHERE groupid > 0), 'block_writes')::text FROM pg_dist_shard WHERE logicalrelid = 'far_off'::regclass ORDER BY shardid LIMIT 1$s$) AS s(done text); END IF; RETURN true; END $$}, $node->host, $node->port);
+is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE split_shard(id)', '{x,y}', 3); SELECT read_twice FROM gkmeans_last_fit()"), sql('SELECT round(sum(x)) FROM far_off') . "\nt", 'while a shard is split in between');
+sql(sprintf q{CREATE FUNCTION move_away(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
 	IF id = 160000 THEN PERFORM dblink_exec('dbname=postgres host=%s port=%s', 'UPDATE far_off SET x = x + 1e9 WHERE x < 1e9'); END IF; RETURN true; END $$}, $node->host, $node->port);
 is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE move_away(id)', '{x,y}', 3)"), sql('SELECT round(sum(x)) FROM far_off'), 'and move away in between');
 # … and a refit in a new scale, which reads twice, while rows go
