@@ -46,6 +46,9 @@
 /* Citus locks and empties the shards of a table only if this is on, as it is by default. */
 #define CITUS_COMMANDS "citus.enable_ddl_propagation"
 
+/* Citus truncates the shards of a table one after the other, or in several sessions at once. */
+#define CITUS_MODE "citus.multi_shard_modify_mode"
+
 /* The columns that only a model can fill. */
 #define OF_MODEL (GK_LABEL_SET(GK_LABEL_NAME) | GK_LABEL_SET(GK_LABEL_VERSION))
 
@@ -563,6 +566,17 @@ end_commands(int nest_level)
 		AtEOXact_GUC(false, nest_level);
 }
 
+/* True if the table has a foreign key. */
+static bool
+has_foreign_key(const GkLabelsTable *table)
+{
+	Relation	relation = relation_open(table->output.relation_id, NoLock);
+	bool		has = RelationGetFKeyList(relation) != NIL;
+
+	relation_close(relation, NoLock);
+	return has;
+}
+
 /* Empties the table, with a hint if that cannot be; says whether it had rows. */
 static void
 truncate_table(const GkLabelsTable *table, bool *had_rows)
@@ -572,6 +586,9 @@ truncate_table(const GkLabelsTable *table, bool *had_rows)
 
 	*had_rows = is_elsewhere(table) || gk_have_rows(gk_family_of(table->output.relation_id));
 	nest_level = begin_commands(table);
+	/* in several sessions it would not go with reading the reference table of such a key */
+	if (nest_level > 0 && has_foreign_key(table))
+		gk_citus_set(CITUS_MODE, "sequential");
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	gk_truncate(&table->output);
@@ -905,7 +922,10 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	citus = is_of_citus(table);
 	nest_level = NewGUCNestLevel();
 	if (citus)
+	{
 		gk_citus_set_search_path();
+		gk_citus_set_styles();
+	}
 	/* now that no other labels are written: changes follow one another by their time */
 	stamp.time = GetCurrentTimestamp();
 	if (labels->relation != NULL)
@@ -920,5 +940,3 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	analyze_table(table, written);
 	AtEOXact_GUC(true, nest_level);
 }
-		gk_citus_set_styles();
-	}

@@ -387,6 +387,22 @@ for my $mode (qw(append merge))
 	is(sql('SELECT count(*), (SELECT count(*) FROM at_moments) FROM moments JOIN (SELECT * FROM at_moments OFFSET 0) l USING (id)'), '6000|6000', 'which are those of the rows');
 }
 
+# Labels and rows with foreign keys to a reference table that the source reads
+sql(<<~'SQL');
+	CREATE TABLE kinds AS SELECT i AS kind FROM generate_series(0, 9) i;
+	ALTER TABLE kinds ADD PRIMARY KEY (kind);
+	SELECT create_reference_table('kinds');
+	CREATE TABLE of_kinds (id int PRIMARY KEY, kind int REFERENCES kinds, x float8);
+	SELECT create_distributed_table('of_kinds', 'id', colocate_with => 'distributed');
+	INSERT INTO of_kinds SELECT id, region, x FROM local;
+	CREATE TABLE kind_labels (id int PRIMARY KEY, cluster_id int REFERENCES kinds);
+	SELECT create_distributed_table('kind_labels', 'id', colocate_with => 'distributed');
+	SQL
+for my $nodes ('', 'auto')
+{
+	is(sql("SET gkmeans.nodes = '$nodes'; SELECT sum(size) FROM gkmeans_fit('SELECT id, x FROM of_kinds JOIN kinds USING (kind)', '{x}', 3, id_column => 'id', labels_table => 'kind_labels', if_exists => 'replace'); SELECT count(*), max(cluster_id) FROM kind_labels; SHOW citus.multi_shard_modify_mode"), "6000\n6000|2\nparallel", "labels with a foreign key are replaced, nodes '$nodes'") for 1, 2;
+}
+
 # A shard moves while a fit waits to know whether the workers can write the labels
 sql(q{CREATE TABLE wandering (LIKE local); SELECT create_distributed_table('wandering', 'id', shard_count => 2, colocate_with => 'none'); INSERT INTO wandering SELECT * FROM local;
 	CREATE TABLE wandering_labels (LIKE labels); SELECT create_distributed_table('wandering_labels', 'id', colocate_with => 'wandering')});
