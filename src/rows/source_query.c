@@ -311,10 +311,7 @@ keep_moment(void)
 	return kept;
 }
 
-/*
- * The tables and views that a plan reads.  Its relationOids have all constants of type oid as well,
- * which may be tables for nextval().
- */
+/* The tables and views that a plan reads. */
 static List *
 tables_of(const PlannedStmt *plan)
 {
@@ -331,6 +328,24 @@ tables_of(const PlannedStmt *plan)
 			tables = lappend_oid(tables, entry->relid);
 	}
 	return tables;
+}
+
+/*
+ * These, and other relations that its constants name, as for nextval(): what a name meant may have
+ * changed as well.  The plan lists all constants of type oid, of which most are no relations.
+ */
+static List *
+named_by(const PlannedStmt *plan, const List *tables)
+{
+	List	   *named = list_copy(tables);
+	ListCell   *cell;
+
+	foreach(cell, plan->relationOids)
+		if (get_rel_relkind(lfirst_oid(cell)) != '\0')
+			named = lappend_oid(named, lfirst_oid(cell));
+	list_sort(named, list_oid_cmp);
+	list_deduplicate_oid(named);
+	return named;
 }
 
 /* Analyses, rewrites, checks and plans a query, but for errors about what is gone. */
@@ -358,6 +373,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	functions = gk_functions_of(rewritten);
 	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
 	query->tables = tables_of(query->plan);
+	query->named = named_by(query->plan, query->tables);
 	query->functions = gk_with_inlined(functions, query->plan);
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
@@ -400,7 +416,7 @@ bool
 gk_query_is_old(const GkSourceQuery *query)
 {
 	Snapshot	moment = moment_of(query);
-	bool		is_old = moment != NULL && gk_has_changed(query->tables, query->functions, moment);
+	bool		is_old = moment != NULL && gk_has_changed(query->named, query->functions, moment);
 
 	UnregisterSnapshot(moment);
 	return is_old;
@@ -439,7 +455,7 @@ gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 		return false;
 	}
 	*is_changed = !IsInParallelMode() &&
-		gk_is_changed(query->tables, query->functions, snapshot);
+		gk_is_changed(query->named, query->functions, snapshot);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
 	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
 	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
@@ -464,7 +480,7 @@ gk_query_is_replaced(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 
-	return gk_is_replaced(query->tables, query->functions, snapshot) ||
+	return gk_is_replaced(query->named, query->functions, snapshot) ||
 		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
 }
 
@@ -475,7 +491,7 @@ gk_query_is_overtaken(const GkSourceQuery *query)
 	Snapshot	moment = query->moment == NULL ? NULL
 		: RegisterSnapshot(RestoreSnapshot(query->moment));
 	bool		is_replaced = moment != NULL &&
-		gk_is_replaced(query->tables, query->functions, moment);
+		gk_is_replaced(query->named, query->functions, moment);
 
 	UnregisterSnapshot(moment);
 	return is_replaced;
