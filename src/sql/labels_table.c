@@ -207,7 +207,8 @@ explain_truncate(void *arg)
 					"this fit. pg_stat_activity shows it, with state \"idle in transaction\".");
 			break;
 		case ERRCODE_FEATURE_NOT_SUPPORTED:
-			errhint("Write %s => 'merge' or 'delete' instead.", mode_argument(table));
+			errhint("Write %s => 'merge' instead, or 'delete' if no foreign key references the "
+					"table.", mode_argument(table));
 			break;
 		case ERRCODE_OBJECT_IN_USE:
 			errhint("The statement that calls the fit uses the table as well: call the fit in a "
