@@ -174,23 +174,29 @@ load_once_more(GkServerCluster *cluster, const GkSource *source, GkRows *rows, b
 	rows->read_twice = true;
 }
 
-/* True if the shift serves the rows that the nodes have read, or is that of a model. */
+/* True if the shift, unless it is that of a model, did not serve the rows; it does now. */
 static bool
-serves(const GkSource *source, const GkRows *rows)
+corrects_shift(const GkSource *source, GkRows *rows)
 {
-	bool		serves = true;
+	bool		changed = false;
 
 	if (source->spec.dimension > 0 || rows->least == NULL)
-		return true;
-	for (int i = 0; serves && i < rows->dimension; i++)
-		serves = gk_shift_serves(rows->shift[i], rows->least[i], rows->greatest[i],
-								 gk_feature_class(source, i));
-	return serves;
+		return false;
+	for (int i = 0; i < rows->dimension; i++)
+	{
+		GkFeatureClass feature_class = gk_feature_class(source, i);
+
+		if (gk_shift_serves(rows->shift[i], rows->least[i], rows->greatest[i], feature_class))
+			continue;
+		rows->shift[i] = gk_shift_of_range(rows->least[i], rows->greatest[i], feature_class);
+		changed = true;
+	}
+	return changed;
 }
 
 /*
- * Lets the nodes whose features were shifted otherwise read their rows again, until the shift
- * serves those that were read, as on one server.
+ * Lets the nodes whose features were shifted otherwise read their rows again, and all of them until
+ * the shift serves what they have read, as on one server.
  */
 static void
 load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool *wrong)
@@ -198,10 +204,11 @@ load_again(GkServerCluster *cluster, const GkSource *source, GkRows *rows, bool 
 	int			i = 0;
 
 	load_once_more(cluster, source, rows, wrong);
-	while (!serves(source, rows))
+	while (corrects_shift(source, rows))
 	{
 		gk_check_readings(++i);
-		(void) gk_merge_parts(cluster, source, NULL, rows, wrong);
+		for (int part = 0; part < cluster->count; part++)
+			wrong[part] = cluster->parts[part].rows.dimension > 0;
 		load_once_more(cluster, source, rows, wrong);
 	}
 }

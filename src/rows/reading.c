@@ -871,20 +871,12 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	SerializeSnapshot(snapshot, source->read_by);
 }
 
-/* True if the shift was not that of the rows that were read; it is now. */
+/* True if the shift was not that of the rows that were read, or did not serve them; it is now. */
 static bool
-corrects_shift(Reading *reading)
+corrects_shift(Reading *reading, bool exactly)
 {
 	return gk_shift_correct(gk_feed_shift(reading->feed),
-							atomic_load(&reading->feed->ring.dimension));
-}
-
-/* True if the shift serves the rows that were read. */
-static bool
-serves(Reading *reading)
-{
-	return gk_shift_serves_all(gk_feed_shift(reading->feed),
-							   atomic_load(&reading->feed->ring.dimension));
+							atomic_load(&reading->feed->ring.dimension), exactly);
 }
 
 /* Raises an error if rows were read again too often. */
@@ -928,7 +920,7 @@ read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
 {
 	GkEngine   *engine = reading->engine;
 
-	for (int i = 0; corrects_shift(reading); i++)
+	for (int i = 0; corrects_shift(reading, i == 0); i++)
 	{
 		gk_check_readings(i);
 		rows->read_twice = true;
@@ -937,8 +929,6 @@ read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
 		follow_shards(source, feeding);
 		gk_source_check_ids(source);
 		read_once(reading, feeding, job, rows);
-		if (serves(reading))
-			break;
 	}
 }
 

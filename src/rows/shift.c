@@ -210,27 +210,11 @@ gk_shift_range(GkShift *shift, int feature, double *least, double *greatest)
 	*greatest = value_of(atomic_load(&ranges_of(shift)[feature].greatest));
 }
 
-/* After a reading: corrects wrong guesses. */
+/* True if real holds a value less a shift. */
 bool
-gk_shift_correct(GkShift *shift, int dimension)
+gk_real_holds(double value, double shift)
 {
-	bool		changed = false;
-
-	if (!gk_once_is_set(&shift->settled))
-		return false;
-	for (int i = 0; i < dimension; i++)
-	{
-		int64		low = atomic_load(&ranges_of(shift)[i].least);
-		int64		high = atomic_load(&ranges_of(shift)[i].greatest);
-		double		value;
-
-		if (low > high)
-			continue;
-		value = gk_shift_of_range(value_of(low), value_of(high), classes_of(shift)[i]);
-		changed = changed || value != shift->values[i];
-		shift->values[i] = value;
-	}
-	return changed;
+	return shift + (float) (value - shift) == value;
 }
 
 /* True if real tells values of this width apart that lie at most so far from its zero. */
@@ -250,27 +234,34 @@ gk_shift_serves(double shift, double least, double greatest, GkFeatureClass feat
 		return true;
 	if (isinf((float) farthest))
 		return false;
-	/* one value stays as it is */
 	if (least == greatest)
-		return (double) (float) (least - shift) == least - shift;
+		return gk_real_holds(least, shift);
 	return (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER) ||
 		gk_real_tells_apart(farthest, greatest - least);
 }
 
-/* The same of all features, after a reading. */
+/* After a reading: corrects wrong guesses, or only what does not serve. */
 bool
-gk_shift_serves_all(GkShift *shift, int dimension)
+gk_shift_correct(GkShift *shift, int dimension, bool exactly)
 {
-	bool		serves = true;
+	bool		changed = false;
 
-	for (int i = 0; serves && i < dimension; i++)
+	if (!gk_once_is_set(&shift->settled))
+		return false;
+	for (int i = 0; i < dimension; i++)
 	{
+		GkFeatureClass feature_class = classes_of(shift)[i];
 		double		least;
 		double		greatest;
+		double		value;
 
 		gk_shift_range(shift, i, &least, &greatest);
-		serves = least > greatest ||
-			gk_shift_serves(shift->values[i], least, greatest, classes_of(shift)[i]);
+		if (least > greatest ||
+			(!exactly && gk_shift_serves(shift->values[i], least, greatest, feature_class)))
+			continue;
+		value = gk_shift_of_range(least, greatest, feature_class);
+		changed = changed || value != shift->values[i];
+		shift->values[i] = value;
 	}
-	return serves;
+	return changed;
 }

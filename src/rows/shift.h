@@ -62,8 +62,8 @@ extern void gk_shift_range(GkShift *shift, int feature, double *least, double *g
 /* The shift of a feature whose values have this range. */
 extern double gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class);
 
-/* After a reading: corrects wrong guesses; true if there were any. */
-extern bool gk_shift_correct(GkShift *shift, int dimension);
+/* True if real holds a value less a shift, so that the value is found again from the two. */
+extern bool gk_real_holds(double value, double shift);
 
 /* True if real tells values of this width apart that lie at most so far from its zero. */
 extern bool gk_real_tells_apart(double farthest, double width);
@@ -75,7 +75,10 @@ extern bool gk_real_tells_apart(double farthest, double width);
 extern bool gk_shift_serves(double shift, double least, double greatest,
 							GkFeatureClass feature_class);
 
-/* The same of all features, after a reading. */
-extern bool gk_shift_serves_all(GkShift *shift, int dimension);
+/*
+ * After a reading: corrects wrong guesses, or only what does not serve, if the rows may be others
+ * each time; true if there was anything.
+ */
+extern bool gk_shift_correct(GkShift *shift, int dimension, bool exactly);
 
 #endif							/* GK_SHIFT_H */

@@ -189,11 +189,22 @@ DECLARE here bool := nextval('leaps') = 1;
 BEGIN
 	RETURN QUERY SELECT CASE WHEN here THEN 1e38 + i * 1e30 + (i > 69000)::int * 1e36 ELSE (i % 3 - 1) * 3e38 END::float8 FROM generate_series(1, 70000) AS i;
 END $$;
+CREATE FUNCTION falling() RETURNS TABLE (x float8) LANGUAGE plpgsql AS $$
+DECLARE here bool := nextval('leaps') = 1;
+BEGIN
+	RETURN QUERY SELECT CASE WHEN here THEN 2::float8 ^ 60 + CASE WHEN i > 69000 THEN -1 ELSE 1 END * 2::float8 ^ 44 ELSE 0.1 END FROM generate_series(1, 70000) AS i;
+END $$;
+CREATE FUNCTION rarely() RETURNS float8 LANGUAGE sql VOLATILE AS 'SELECT 1700000000.123 + CASE WHEN random() < 0.0001 THEN 31536000 ELSE 0 END';
 CREATE FUNCTION tail() RETURNS float8 LANGUAGE sql VOLATILE AS 'SELECT 1.7e9 + 60 * (1 - random()) ^ (-0.7)';
 CREATE TABLE heavy_tail AS SELECT 1.7e9 + 100 / (0.0001 + random()) AS x FROM generate_series(1, 30000);
 SELECT lives_ok($$SELECT gkmeans_fit('SELECT x FROM heavy_tail TABLESAMPLE BERNOULLI (30)', '{x}', 3) FROM generate_series(1, 50)$$, 'samples whose ranges differ');
 CREATE TABLE tails AS SELECT tail() AS a, tail() AS b, tail() AS c, tail() AS d, tail() AS e, tail() AS f FROM generate_series(1, 60000);
 SELECT lives_ok($$SELECT gkmeans_fit('SELECT * FROM tails TABLESAMPLE BERNOULLI (10)', '{a,b,c,d,e,f}', 3, max_iter => 2) FROM generate_series(1, 10)$$, 'samples of several features with outliers');
+CREATE TABLE mostly AS SELECT rarely() AS a, rarely() AS b, rarely() AS c, rarely() AS d, i % 7 AS x FROM generate_series(1, 60000) AS i;
+SELECT lives_ok($$SELECT gkmeans_fit('SELECT * FROM mostly TABLESAMPLE BERNOULLI (10)', '{a,b,c,d,x}', 3, max_iter => 2) FROM generate_series(1, 10)$$, 'samples of features that are mostly one value');
+SELECT setval('leaps', 1, false);
+SELECT is((SELECT centroid[1] FROM gkmeans_fit('SELECT * FROM falling()', '{x}', 1)), 0.1::float8, 'one value that lies far from before');
+SELECT setval('leaps', 1, false);
 SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT * FROM leaping()', '{x}', 3)), 70000, 'rows on both sides of where they lay before');
 SELECT fails_with($$SELECT gkmeans_fit('SELECT * FROM wandering(1000)', '{x}', 3)$$, '40001', 'rows that move each time', 'source changed between two readings');
 
