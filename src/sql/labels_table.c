@@ -926,6 +926,8 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	{
 		gk_citus_set_search_path();
 		gk_citus_set_styles();
+		/* Citus cannot plan commands whose parameters have no values yet */
+		gk_citus_set("plan_cache_mode", "force_custom_plan");
 	}
 	/* now that no other labels are written: changes follow one another by their time */
 	stamp.time = GetCurrentTimestamp();
