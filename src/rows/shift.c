@@ -210,13 +210,6 @@ gk_shift_range(GkShift *shift, int feature, double *least, double *greatest)
 	*greatest = value_of(atomic_load(&ranges_of(shift)[feature].greatest));
 }
 
-/* True if real holds a value less a shift. */
-bool
-gk_real_holds(double value, double shift)
-{
-	return shift + (float) (value - shift) == value;
-}
-
 /* True if real tells values of this width apart that lie at most so far from its zero. */
 bool
 gk_real_tells_apart(double farthest, double width)
@@ -235,7 +228,7 @@ gk_shift_serves(double shift, double least, double greatest, GkFeatureClass feat
 	if (isinf((float) farthest))
 		return false;
 	if (least == greatest)
-		return gk_real_holds(least, shift);
+		return farthest <= fabs(least);
 	return (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER) ||
 		gk_real_tells_apart(farthest, greatest - least);
 }

@@ -62,15 +62,12 @@ extern void gk_shift_range(GkShift *shift, int feature, double *least, double *g
 /* The shift of a feature whose values have this range. */
 extern double gk_shift_of_range(double least, double greatest, GkFeatureClass feature_class);
 
-/* True if real holds a value less a shift, so that the value is found again from the two. */
-extern bool gk_real_holds(double value, double shift);
-
 /* True if real tells values of this width apart that lie at most so far from its zero. */
 extern bool gk_real_tells_apart(double farthest, double width);
 
 /*
  * True if a shift serves values of this range as well, although it need not be theirs: less the
- * shift, real tells them apart, and all are finite.
+ * shift, real tells them apart, or rounds the only one no more than without, and all are finite.
  */
 extern bool gk_shift_serves(double shift, double least, double greatest,
 							GkFeatureClass feature_class);

@@ -306,7 +306,8 @@ is_feature_far(const Refit *refit, int j)
 		(feature_class == GK_FEATURE_INTEGER && farthest <= 2.0 / FLT_EPSILON))
 		return false;
 	/* one value in all rows is a centroid as it is */
-	if (model->factor == NULL && width == 0.0 && !gk_real_holds(rows->least[j], origin))
+	if (model->factor == NULL && width == 0.0 &&
+		origin + (float) (rows->least[j] - origin) != rows->least[j])
 		return true;
 	if (refit->then.deviations != NULL && (model->factor != NULL || width == 0.0))
 		width = Max(refit->then.deviations[j], width);
