@@ -435,6 +435,36 @@ gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot)
 	return is_any_changed(tables, functions, snapshot, is_table_replaced);
 }
 
+/*
+ * True if names of relations meant other ones.  Only catalogs are read: the relations are not
+ * locked, and others may drop them at any time.
+ */
+bool
+gk_is_renamed(const List *relations, Snapshot snapshot)
+{
+	GkSearchPath path;
+	ListCell   *cell;
+
+	if (relations == NIL || gk_is_latest(snapshot))
+		return false;
+	path = gk_search_path(snapshot);
+	foreach(cell, relations)
+	{
+		FormData_pg_class then;
+		FormData_pg_class now;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!find_table(lfirst_oid(cell), NULL, &now) ||
+			!find_table(lfirst_oid(cell), snapshot, &then) ||
+			strcmp(NameStr(then.relname), NameStr(now.relname)) != 0 ||
+			then.relnamespace != now.relnamespace ||
+			gk_is_schema_changed(now.relnamespace, snapshot) ||
+			gk_meant_other_table(lfirst_oid(cell), &path))
+			return true;
+	}
+	return false;
+}
+
 /* True if the own transaction has altered a table since a moment, as far as a plan knows of it. */
 static bool
 is_altered_by_own(Oid id, Snapshot moment, Snapshot last)

@@ -25,6 +25,12 @@ extern bool gk_is_changed(const List *tables, const List *functions, Snapshot sn
 extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot snapshot);
 
 /*
+ * True if the names of relations meant other ones when a snapshot was taken, or meant nothing.
+ * These need not be locked.
+ */
+extern bool gk_is_renamed(const List *relations, Snapshot snapshot);
+
+/*
  * True if the own transaction has altered one of the tables and views since a moment, so that a
  * plan of then does not fit it: its columns, children, constraints, rules, policies, unique indexes
  * or file.  What others do is not looked at.

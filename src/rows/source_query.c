@@ -331,20 +331,20 @@ tables_of(const PlannedStmt *plan)
 }
 
 /*
- * These, and other relations that its constants name, as for nextval(): what a name meant may have
- * changed as well.  The plan lists all constants of type oid, of which most are no relations.
+ * Other relations that its constants name, as for nextval(): what a name meant may have changed as
+ * well.  The plan lists all constants of type oid, of which most are no relations.
  */
 static List *
 named_by(const PlannedStmt *plan, const List *tables)
 {
-	List	   *named = list_copy(tables);
+	List	   *named = NIL;
 	ListCell   *cell;
 
-	foreach(cell, plan->relationOids)
+	if (list_length(plan->relationOids) == list_length(tables))
+		return NIL;
+	foreach(cell, list_difference_oid(plan->relationOids, tables))
 		if (get_rel_relkind(lfirst_oid(cell)) != '\0')
 			named = lappend_oid(named, lfirst_oid(cell));
-	list_sort(named, list_oid_cmp);
-	list_deduplicate_oid(named);
 	return named;
 }
 
@@ -416,7 +416,9 @@ bool
 gk_query_is_old(const GkSourceQuery *query)
 {
 	Snapshot	moment = moment_of(query);
-	bool		is_old = moment != NULL && gk_has_changed(query->named, query->functions, moment);
+	bool		is_old = moment != NULL &&
+		(gk_has_changed(query->tables, query->functions, moment) ||
+		 gk_has_changed(query->named, NIL, moment));
 
 	UnregisterSnapshot(moment);
 	return is_old;
@@ -455,7 +457,8 @@ gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 		return false;
 	}
 	*is_changed = !IsInParallelMode() &&
-		gk_is_changed(query->named, query->functions, snapshot);
+		(gk_is_changed(query->tables, query->functions, snapshot) ||
+		 gk_is_renamed(query->named, snapshot));
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
 	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
 	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
@@ -480,7 +483,8 @@ gk_query_is_replaced(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 
-	return gk_is_replaced(query->named, query->functions, snapshot) ||
+	return gk_is_replaced(query->tables, query->functions, snapshot) ||
+		gk_is_renamed(query->named, snapshot) ||
 		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
 }
 
@@ -491,7 +495,8 @@ gk_query_is_overtaken(const GkSourceQuery *query)
 	Snapshot	moment = query->moment == NULL ? NULL
 		: RegisterSnapshot(RestoreSnapshot(query->moment));
 	bool		is_replaced = moment != NULL &&
-		gk_is_replaced(query->named, query->functions, moment);
+		(gk_is_replaced(query->tables, query->functions, moment) ||
+		 gk_is_renamed(query->named, moment));
 
 	UnregisterSnapshot(moment);
 	return is_replaced;

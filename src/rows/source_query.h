@@ -34,7 +34,7 @@ typedef struct GkSourceQuery
 	PlannedStmt *plan;
 	bool		is_of_citus;	/* Citus has planned it */
 	List	   *tables;			/* tables and views that it reads: OIDs */
-	List	   *named;			/* these, and others that its constants name */
+	List	   *named;			/* other relations that its constants name */
 	List	   *functions;		/* that it calls: OIDs */
 	CommandId	command;		/* the own transaction's, before it was analysed … */
 	char	   *moment;			/* … and a snapshot of then, serialized; NULL = nothing changes */
