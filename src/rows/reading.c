@@ -895,13 +895,16 @@ gk_check_readings(int again)
 
 /*
  * Prepares a query that Citus plans once more, and replaces its snapshot, if catalogs have changed:
- * its shards may have been moved or split meanwhile.
+ * its shards may have been moved or split meanwhile.  Sessions on its workers that keep their
+ * snapshots see no rows in new ones, so those of REPEATABLE READ stay with the shards of before.
  */
 static void
 follow_shards(const GkSource *source, GkFeedQuery *feeding)
 {
+	if (!feeding->query->is_of_citus || IsolationUsesXactSnapshot())
+		return;
 	AcceptInvalidationMessages();
-	if (!feeding->query->is_of_citus || feeding->changes == SharedInvalidMessageCounter)
+	if (feeding->changes == SharedInvalidMessageCounter)
 		return;
 	prepare_query(source, feeding);
 	(void) push_snapshot(source, feeding);
