@@ -29,7 +29,7 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
  */
 extern const char *gk_citus_search_path(void);
 
-/* Sets a parameter of Citus until the nest level of settings ends. */
+/* Sets a parameter, for what Citus does next, until the nest level of settings ends. */
 extern void gk_citus_set(const char *name, const char *value);
 
 /*
