@@ -149,8 +149,7 @@ wait_in_queue(void)
 	volatile bool first = true;
 
 	snprintf(timeout, sizeof(timeout), "%d", gk_queue_timeout_ms);
-	(void) set_config_option("lock_timeout", timeout, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	gk_set_locally("lock_timeout", timeout);
 	CurrentResourceOwner = CurTransactionResourceOwner;
 	PG_TRY();
 	{

@@ -123,6 +123,14 @@ check_devices(char **value, void **extra, GucSource source)
 	return false;
 }
 
+/* Sets a parameter of the server until the nest level of settings ends. */
+void
+gk_set_locally(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+							 false);
+}
+
 /* The devices that gkmeans.devices names; 0 if it leaves the choice open, or names all. */
 int
 gk_named_devices(int *numbers, int capacity)

@@ -34,6 +34,9 @@ extern int	gk_model_cache_size_kb; /* gkmeans.model_cache_size; 0 = none */
 /* Defines the settings; once, from _PG_init. */
 extern void gk_define_settings(void);
 
+/* Sets a parameter of the server until the nest level of settings ends; see AtEOXact_GUC(). */
+extern void gk_set_locally(const char *name, const char *value);
+
 /* The devices that gkmeans.devices names; 0 if it leaves the choice open, or names all. */
 extern int	gk_named_devices(int *numbers, int capacity);
 

@@ -195,7 +195,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 
 	/* the caller ends the nest level */
 	if (by_export)
-		gk_citus_set("citus.max_intermediate_result_size", "-1");
+		gk_set_locally("citus.max_intermediate_result_size", "-1");
 	query = gk_query_plan(source,
 						  psprintf("SELECT %s, %s, pg_catalog.count(*) FROM %s%s AS source%s"
 								   " GROUP BY 1, 2 ORDER BY 1, 2",

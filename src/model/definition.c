@@ -33,6 +33,7 @@
 #include "definition.h"
 #include "model.h"
 #include "numeric_value.h"
+#include "settings.h"
 #include "source_changes.h"
 
 /* Arguments that are not part of a definition. */
@@ -438,10 +439,8 @@ gk_use_definition_path(const Jsonb *definition)
 		path = "pg_catalog";
 	if (GetUserId() != GetOuterUserId() && !names_temporary(path))
 		path = psprintf("%s, pg_temp", path);
-	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
-	(void) set_config_option("standard_conforming_strings", "on", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	gk_set_locally("search_path", path);
+	gk_set_locally("standard_conforming_strings", "on");
 }
 
 /* The definition of a model for its owner. */

@@ -8,6 +8,7 @@
 #include "utils/lsyscache.h"
 
 #include "id_texts.h"
+#include "settings.h"
 
 /* The settings with which a text stands for one value. */
 static const char *const settings[][2] = {
@@ -52,8 +53,7 @@ gk_begin_id_texts(void)
 	int			nest_level = NewGUCNestLevel();
 
 	for (int i = 0; i < (int) lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+		gk_set_locally(settings[i][0], settings[i][1]);
 	return nest_level;
 }
 

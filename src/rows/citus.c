@@ -19,6 +19,7 @@
 #include "utils/snapmgr.h"
 
 #include "citus.h"
+#include "settings.h"
 
 /*
  * The list of the tables that Citus keeps; InvalidOid without Citus.  Only a superuser can make a
@@ -139,28 +140,20 @@ gk_citus_search_path(void)
 	return psprintf("pg_catalog, %s", path);
 }
 
-/* Sets a parameter until the nest level of settings ends. */
-void
-gk_citus_set(const char *name, const char *value)
-{
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-							 false);
-}
-
-/* Sets that search path until that level ends. */
+/* Sets that search path until the nest level of settings ends. */
 void
 gk_citus_set_search_path(void)
 {
-	gk_citus_set("search_path", gk_citus_search_path());
+	gk_set_locally("search_path", gk_citus_search_path());
 }
 
 /* Sets how values are written, for servers with other settings, until that level ends. */
 void
 gk_citus_set_styles(void)
 {
-	gk_citus_set("DateStyle", "ISO");
-	gk_citus_set("IntervalStyle", "postgres");
-	gk_citus_set("extra_float_digits", "3");
+	gk_set_locally("DateStyle", "ISO");
+	gk_set_locally("IntervalStyle", "postgres");
+	gk_set_locally("extra_float_digits", "3");
 }
 
 /* Looks for a table of Citus' list, in queries within queries as well. */

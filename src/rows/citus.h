@@ -29,12 +29,9 @@ extern bool gk_citus_has_one_copy(Oid relation_id);
  */
 extern const char *gk_citus_search_path(void);
 
-/* Sets a parameter, for what Citus does next, until the nest level of settings ends. */
-extern void gk_citus_set(const char *name, const char *value);
-
 /*
- * Sets that search path until that level ends: for queries that Citus divides on this server, and
- * commands, whose names were looked up before, or have their schema.
+ * Sets that search path until the nest level of settings ends: for queries that Citus divides on
+ * this server, and commands, whose names were looked up before, or have their schema.
  */
 extern void gk_citus_set_search_path(void);
 

@@ -37,6 +37,7 @@
 #include "own_function.h"
 #include "progress.h"
 #include "reading.h"
+#include "settings.h"
 #include "source_columns.h"
 #include "source_query.h"
 #include "source_tables.h"
@@ -439,14 +440,6 @@ prepare_rows(const GkSource *source, GkFeedQuery *feeding)
 	feeding->processes = 1;
 }
 
-/* Sets a parameter until the nest level ends. */
-static void
-set_locally(const char *name, const char *value)
-{
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
-}
-
 /* True if the plan reads a table that the source must not. */
 static bool
 reads_forbidden(const GkSource *source, const GkFeedQuery *feeding)
@@ -500,7 +493,7 @@ prepare_once(const GkSource *source, GkFeedQuery *feeding)
 	gk_source_check_columns(source);
 	/* after what that calls, which may set the same */
 	nest_level = NewGUCNestLevel();
-	set_locally("enable_partitionwise_aggregate", "off");
+	gk_set_locally("enable_partitionwise_aggregate", "off");
 	if (gk_has_citus() && gk_is_citus_query(gk_query_rewrite(source->text, row_query(source))))
 		prepare_rows(source, feeding);
 	else

@@ -21,6 +21,7 @@
 
 #include "refit.h"
 #include "run.h"
+#include "settings.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "subtransaction.h"
@@ -167,8 +168,7 @@ record_failure(void *argument)
 	int			nest_level = NewGUCNestLevel();
 
 	if (LockTimeout == 0 || LockTimeout > MOST_WAIT)
-		(void) set_config_option("lock_timeout", psprintf("%d", MOST_WAIT), PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		gk_set_locally("lock_timeout", psprintf("%d", MOST_WAIT));
 	if (StatementTimeout > 0 && !get_timeout_active(STATEMENT_TIMEOUT))
 		enable_timeout_after(STATEMENT_TIMEOUT, StatementTimeout);
 	gk_record_failure(run->spec.model, run->version, run->error);

@@ -16,6 +16,7 @@
 #include "citus.h"
 #include "label_columns.h"
 #include "labels_relation.h"
+#include "settings.h"
 #include "sql_function.h"
 
 /* The name of the tuplestore, and of the function. */
@@ -112,7 +113,7 @@ use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *conte
 	relation.with = psprintf("WITH l AS MATERIALIZED (SELECT * FROM %s) ",
 							 call_function("f", id_type));
 	if (GetConfigOption(CITUS_LIMIT, true, false) != NULL)
-		gk_citus_set(CITUS_LIMIT, "-1");
+		gk_set_locally(CITUS_LIMIT, "-1");
 	current = &labels;
 	PG_TRY();
 	{

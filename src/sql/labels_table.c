@@ -34,6 +34,7 @@
 #include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
+#include "settings.h"
 #include "snapshot_rows.h"
 #include "source_changes.h"
 #include "source_tables.h"
@@ -555,7 +556,7 @@ begin_commands(const GkLabelsTable *table)
 	if (!gk_is_citus_table(table->output.relation_id))
 		return 0;
 	nest_level = NewGUCNestLevel();
-	gk_citus_set(CITUS_COMMANDS, "on");
+	gk_set_locally(CITUS_COMMANDS, "on");
 	return nest_level;
 }
 
@@ -589,7 +590,7 @@ truncate_table(const GkLabelsTable *table, bool *had_rows)
 	nest_level = begin_commands(table);
 	/* in several sessions it would not go with reading the reference table of such a key */
 	if (nest_level > 0 && has_foreign_key(table))
-		gk_citus_set(CITUS_MODE, "sequential");
+		gk_set_locally(CITUS_MODE, "sequential");
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	gk_truncate(&table->output);
@@ -927,7 +928,7 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 		gk_citus_set_search_path();
 		gk_citus_set_styles();
 		/* Citus cannot plan commands whose parameters have no values yet */
-		gk_citus_set("plan_cache_mode", "force_custom_plan");
+		gk_set_locally("plan_cache_mode", "force_custom_plan");
 	}
 	/* now that no other labels are written: changes follow one another by their time */
 	stamp.time = GetCurrentTimestamp();
