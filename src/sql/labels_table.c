@@ -568,14 +568,22 @@ end_commands(int nest_level)
 		AtEOXact_GUC(false, nest_level);
 }
 
-/* True if the table has a foreign key. */
+/* True if the table, or a partition of it, has a foreign key. */
 static bool
 has_foreign_key(const GkLabelsTable *table)
 {
-	Relation	relation = relation_open(table->output.relation_id, NoLock);
-	bool		has = RelationGetFKeyList(relation) != NIL;
+	bool		has = false;
+	ListCell   *cell;
 
-	relation_close(relation, NoLock);
+	foreach(cell, gk_family_of(table->output.relation_id))
+	{
+		Relation	relation = try_relation_open(lfirst_oid(cell), AccessShareLock);
+
+		if (relation == NULL)
+			continue;
+		has = has || RelationGetFKeyList(relation) != NIL;
+		relation_close(relation, NoLock);
+	}
 	return has;
 }
 

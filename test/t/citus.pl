@@ -397,10 +397,17 @@ sql(<<~'SQL');
 	INSERT INTO of_kinds SELECT id, region, x FROM local;
 	CREATE TABLE kind_labels (id int PRIMARY KEY, cluster_id int REFERENCES kinds);
 	SELECT create_distributed_table('kind_labels', 'id', colocate_with => 'distributed');
+	CREATE TABLE kind_parts (id int PRIMARY KEY, cluster_id int) PARTITION BY RANGE (id);
+	CREATE TABLE kind_part PARTITION OF kind_parts DEFAULT;
+	SELECT create_distributed_table('kind_parts', 'id', colocate_with => 'distributed');
+	ALTER TABLE kind_part ADD CONSTRAINT of_kind FOREIGN KEY (cluster_id) REFERENCES kinds;
 	SQL
-for my $nodes ('', 'auto')
+for my $labels ('kind_labels', 'kind_parts')
 {
-	is(sql("SET gkmeans.nodes = '$nodes'; SELECT sum(size) FROM gkmeans_fit('SELECT id, x FROM of_kinds JOIN kinds USING (kind)', '{x}', 3, id_column => 'id', labels_table => 'kind_labels', if_exists => 'replace'); SELECT count(*), max(cluster_id) FROM kind_labels; SHOW citus.multi_shard_modify_mode"), "6000\n6000|2\nparallel", "labels with a foreign key are replaced, nodes '$nodes'") for 1, 2;
+	for my $nodes ('', 'auto')
+	{
+		is(sql("SET gkmeans.nodes = '$nodes'; SELECT sum(size) FROM gkmeans_fit('SELECT id, x FROM of_kinds JOIN kinds USING (kind)', '{x}', 3, id_column => 'id', labels_table => '$labels', if_exists => 'replace'); SELECT count(*), max(cluster_id) FROM $labels; SHOW citus.multi_shard_modify_mode"), "6000\n6000|2\nparallel", "$labels with a foreign key are replaced, nodes '$nodes'") for 1, 2;
+	}
 }
 
 # A shard moves while a fit waits to know whether the workers can write the labels
