@@ -35,6 +35,8 @@
 static const char *const gone[] = {
 	"cache lookup failed for ",
 	"could not open relation with OID ",
+	/* of Citus, where it was split */
+	"could not find valid entry for shard ",
 	/* operators without their classes */
 	"operator ",
 	"could not find hash function for hash operator ",
