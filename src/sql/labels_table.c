@@ -647,26 +647,34 @@ make_table(GkLabelsTable *table)
 	table->made = true;
 }
 
+/* Locks what has the name of the table, unless it is a foreign table: LOCK TABLE refuses these. */
+static void
+lock_by_name(const GkLabelsTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
+	int			nest_level;
+
+	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
+		return;
+	nest_level = begin_commands(table);
+	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+	end_commands(nest_level);
+}
+
 /* Lets writers of the table follow one another; readers go on. */
 static void
 lock_table(const GkLabelsTable *table)
 {
 	ErrorContextCallback callback = {.callback = explain_lock,.arg = (void *) table};
-	Oid			relation_id = RangeVarGetRelid(table->output.variable, NoLock, true);
-	int			nest_level;
 
-	/* LOCK TABLE refuses foreign tables */
-	if (OidIsValid(relation_id) && get_rel_relkind(relation_id) == RELKIND_FOREIGN_TABLE)
-	{
-		LockRelationOid(relation_id, ShareUpdateExclusiveLock);
-		return;
-	}
-	nest_level = begin_commands(table);
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	gk_execute(psprintf("LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE", table->output.name));
+	lock_by_name(table);
+	/* that may be another table, which had the name only until it was locked */
+	LockRelationOid(table->output.relation_id, ShareUpdateExclusiveLock);
+	check_replaced(table);
+	(void) find_all_inheritors(table->output.relation_id, ShareUpdateExclusiveLock, NULL);
 	error_context_stack = callback.previous;
-	end_commands(nest_level);
 }
 
 /* True if others have written or altered the table, which is locked, since a snapshot was taken. */
