@@ -387,15 +387,12 @@ gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *a
 Datum
 gkmeans_assign(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor;
+	TupleDesc	descriptor = gk_result_row(fcinfo, 5);
 	GkAssignRequest assignment;
 	Assigned	assigned;
 	Datum		values[5];
 	bool		nulls[5] = {0};
 
-	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "gkmeans_assign must return a row");
-	BlessTupleDesc(descriptor);
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
 	while (!assign(assignment.model, assignment.version, &assignment.arguments, &assigned))

@@ -38,6 +38,7 @@
 #include "source_columns.h"
 #include "source_query.h"
 #include "sql_function.h"
+#include "sql_values.h"
 #include "table_name.h"
 
 GK_SQL_FUNCTION(gkmeans_compare);
@@ -50,6 +51,9 @@ GK_SQL_FUNCTION(gkmeans_transitions);
  */
 #define PREDICT "gkmeans_predict_version"
 #define PREDICT_WITH "_gkmeans_predict_with"
+
+/* The columns of a row that says how much two clusterings agree. */
+#define AGREEMENT_COLUMNS 5
 
 /* Two models and the rows that they share. */
 typedef struct Comparison
@@ -242,16 +246,12 @@ compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
 
 /* Measures how much two clusterings agree, and makes the row of it. */
 static Datum
-agreement_row(FunctionCallInfo fcinfo, const GkContingency *contingency)
+agreement_row(TupleDesc descriptor, const GkContingency *contingency)
 {
 	GkAgreement agreement;
-	TupleDesc	descriptor;
-	Datum		values[5];
-	bool		nulls[5] = {0};
+	Datum		values[AGREEMENT_COLUMNS];
+	bool		nulls[AGREEMENT_COLUMNS] = {0};
 
-	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "function must return a row");
-	BlessTupleDesc(descriptor);
 	gk_measure_agreement(contingency, &agreement);
 	values[0] = Int64GetDatum(agreement.rows);
 	values[1] = Float8GetDatum(agreement.adjusted_rand);
@@ -265,16 +265,18 @@ agreement_row(FunctionCallInfo fcinfo, const GkContingency *contingency)
 Datum
 gkmeans_compare(PG_FUNCTION_ARGS)
 {
+	TupleDesc	descriptor = gk_result_row(fcinfo, AGREEMENT_COLUMNS);
 	Comparison	comparison = {0};
 
 	compare_models(fcinfo, &comparison);
-	return agreement_row(fcinfo, &comparison.contingency);
+	return agreement_row(descriptor, &comparison.contingency);
 }
 
 /* SQL: how much two columns of labels agree. */
 Datum
 gkmeans_compare_labels(PG_FUNCTION_ARGS)
 {
+	TupleDesc	descriptor = gk_result_row(fcinfo, AGREEMENT_COLUMNS);
 	GkSourceText *source = gk_source_text(text_of(fcinfo, 0, "source"));
 	const char *a = text_of(fcinfo, 1, "label_a");
 	const char *b = text_of(fcinfo, 2, "label_b");
@@ -289,7 +291,7 @@ gkmeans_compare_labels(PG_FUNCTION_ARGS)
 						  InvalidOid, NULL, NULL);
 	gk_count_labels(query, &contingency);
 	check_rows(&contingency);
-	return agreement_row(fcinfo, &contingency);
+	return agreement_row(descriptor, &contingency);
 }
 
 /* The place of the cluster with an id. */

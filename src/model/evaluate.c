@@ -116,22 +116,11 @@ put_figures(const GkQuality *quality, Datum *values, bool *nulls)
 	gk_put_number(&values[11], &nulls[11], quality->calinski_harabasz);
 }
 
-/* The row that a function returns. */
-static TupleDesc
-result_row(FunctionCallInfo fcinfo)
-{
-	TupleDesc	descriptor;
-
-	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "function must return a row");
-	return BlessTupleDesc(descriptor);
-}
-
 /* SQL: the figures of a model on the rows of a source. */
 Datum
 gkmeans_evaluate(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_row(fcinfo);
+	TupleDesc	descriptor = gk_result_row(fcinfo, FIGURES + 1);
 	GkCall		call;
 	GkQuality	quality;
 	Datum		values[FIGURES + 1];
@@ -310,7 +299,7 @@ begin_labels_call(GkCall *call, FunctionCallInfo fcinfo)
 Datum
 gkmeans_evaluate_labels(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_row(fcinfo);
+	TupleDesc	descriptor = gk_result_row(fcinfo, FIGURES);
 	GkClustering clustering = {0};
 	GkPrepared	prepared = {0};
 	GkCall		call;

@@ -371,9 +371,7 @@ gkmeans_score(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "gkmeans_score must return a row");
-	BlessTupleDesc(descriptor);
+	descriptor = gk_result_row(fcinfo, lengthof(values));
 	memset(nulls, true, sizeof(nulls));
 	scorer = gk_scorer(fcinfo, 1);
 	if (gk_take_features(scorer, fcinfo))

@@ -50,18 +50,6 @@ enum
 	ITERATIONS
 };
 
-/* The row type of a result. */
-static TupleDesc
-result_type(FunctionCallInfo fcinfo, int columns)
-{
-	TupleDesc	descriptor;
-
-	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE ||
-		descriptor->natts != columns)
-		gk_refuse_version();
-	return BlessTupleDesc(descriptor);
-}
-
 /* An argument as a number, which must be at least 1. */
 static double
 positive(Datum number, bool is_null, const char *argument)
@@ -118,7 +106,7 @@ read_task(FunctionCallInfo fcinfo, GkNodeTask *task)
 Datum
 gkmeans_node_open(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_type(fcinfo, 3);
+	TupleDesc	descriptor = gk_result_row(fcinfo, 3);
 	GkNodeTask	task;
 	GkNodeEngine opened;
 	Datum		values[3];
@@ -181,7 +169,7 @@ integer_array(const int64 *numbers, int count)
 Datum
 gkmeans_node_load(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_type(fcinfo, 13);
+	TupleDesc	descriptor = gk_result_row(fcinfo, 13);
 	int			dimension = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT32(0);
 	const GkRows *rows;
 	double		seconds;
@@ -237,7 +225,7 @@ cosine_distance(double distance2)
 Datum
 gkmeans_node_publish(PG_FUNCTION_ARGS)
 {
-	TupleDesc	descriptor = result_type(fcinfo, 2);
+	TupleDesc	descriptor = gk_result_row(fcinfo, 2);
 	ArrayType  *clusters = PG_GETARG_ARRAYTYPE_P(1);
 	GkNodeLabelling labelling = {.clusters = (const int32 *) ARR_DATA_PTR(clusters),
 	.distance = PG_GETARG_BOOL(2) ? cosine_distance : euclidean_distance};

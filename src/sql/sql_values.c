@@ -81,6 +81,18 @@ gk_refuse_version(void)
 			 errhint("Run ALTER EXTENSION gkmeans UPDATE.")));
 }
 
+/* The row type of a result. */
+TupleDesc
+gk_result_row(FunctionCallInfo fcinfo, int columns)
+{
+	TupleDesc	descriptor;
+
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE ||
+		descriptor->natts != columns)
+		gk_refuse_version();
+	return BlessTupleDesc(descriptor);
+}
+
 /* Begins a result of rows, with the columns that the caller knows. */
 void
 gk_begin_result(FunctionCallInfo fcinfo)

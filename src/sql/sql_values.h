@@ -6,6 +6,7 @@
 
 #include "postgres.h"
 
+#include "access/tupdesc.h"
 #include "fmgr.h"
 
 /* An argument as text, or its default. */
@@ -29,6 +30,12 @@ extern void gk_out_of_range(const char *argument, const char *valid);
 /* Raises the error of a function that another version of the extension has made: 55000. */
 __attribute__((noreturn))
 extern void gk_refuse_version(void);
+
+/*
+ * The row type of a result, before anything may drop the function; the error of another version if
+ * it has other columns.
+ */
+extern TupleDesc gk_result_row(FunctionCallInfo fcinfo, int columns);
 
 /*
  * Begins a result of rows of a function that may be called for each row of a query: to look its

@@ -201,6 +201,10 @@ SELECT is((SELECT sum(size) FROM gkmeans_fit('outside', '{x}', 2)), 9::numeric, 
 SELECT is((SELECT rows FROM gkmeans_compare('outside_model', 'outside_model')), 9::bigint, 'a comparison');
 SELECT is((SELECT count(*) FROM gkmeans_refit('outside_model')), 1::bigint, 'a refit');
 SELECT cmp_ok(looks_at_dependencies() - :before, '<', 100::bigint, 'look at few dependencies');
+
+-- The extension goes while the rows are read
+CREATE FUNCTION drops_extension(number int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF number = 1 THEN DROP EXTENSION gkmeans CASCADE; END IF; RETURN true; END $$;
+SELECT throws_ok($$SELECT 1 / (rows - 9) FROM gkmeans_compare_labels('SELECT i AS a, i % 3 AS b FROM generate_series(1, 9) i WHERE drops_extension(i)', 'a', 'b')$$, '22012', NULL, 'labels are compared while the extension is dropped');
 SELECT nothing_left('nothing is left of these calls');
 SELECT * FROM finish();
 ROLLBACK;
