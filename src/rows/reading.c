@@ -827,6 +827,31 @@ check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_secon
 			 errhint("Try again.")));
 }
 
+/* True if names may not have meant, when the query was prepared, what they mean now. */
+static bool
+is_named_anew(const GkFeedQuery *feeding)
+{
+	AcceptInvalidationMessages();
+	return feeding->changes != SharedInvalidMessageCounter &&
+		gk_query_is_named_anew(feeding->query);
+}
+
+/*
+ * Prepares the query again while its names may have meant something else just when it was analysed:
+ * what the snapshot was checked for is what they mean now.
+ */
+static void
+follow_names(const GkSource *source, GkFeedQuery *feeding, GkRows *rows)
+{
+	for (int i = 0; i < MOST_PLANS && is_named_anew(feeding); i++)
+	{
+		prepare_query(source, feeding);
+		rows->is_newer |= push_snapshot(source, feeding);
+		replace_snapshot();
+		check_snapshot(source, feeding, false);
+	}
+}
+
 /*
  * Prepares the query and pushes the snapshot of a reading.  When a node reads again, both are those
  * of the first time: the snapshot of the node's transaction keeps the rows of one that is newer.
@@ -853,6 +878,8 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	else
 		rows->is_newer = push_snapshot(source, feeding);
 	check_snapshot(source, feeding, is_second);
+	if (!is_second)
+		follow_names(source, feeding, rows);
 	if (kept != NULL && !is_second)
 		*kept = RegisterSnapshot(GetActiveSnapshot());
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot())

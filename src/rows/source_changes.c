@@ -19,6 +19,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_policy.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_rewrite.h"
@@ -81,6 +82,7 @@ static const Facts of_indexes = {IndexRelationId, IndexIndrelidIndexId, Anum_pg_
 static const Facts of_roles = {AuthMemRelationId, AuthMemRoleMemIndexId,
 Anum_pg_auth_members_roleid};
 static const Facts of_function = {ProcedureRelationId, ProcedureOidIndexId, Anum_pg_proc_oid};
+static const Facts of_schema = {NamespaceRelationId, NamespaceOidIndexId, Anum_pg_namespace_oid};
 
 /*
  * Begins a scan of the rows of a catalog about an object, or of all if there is none; without a
@@ -290,7 +292,7 @@ is_proven_otherwise(Oid id, Snapshot snapshot)
 static bool
 is_otherwise_changed(const FormData_pg_class *table, Snapshot snapshot)
 {
-	return gk_is_schema_changed(table->relnamespace, snapshot) ||
+	return gk_is_schema_changed(table->relnamespace, snapshot, NULL) ||
 		differ(&of_children, table->oid, snapshot) ||
 		is_proven_otherwise(table->oid, snapshot) ||
 		(table->relkind == RELKIND_VIEW && differ(&of_rules, table->oid, snapshot)) ||
@@ -404,7 +406,7 @@ is_any_changed(const List *tables, const List *functions, Snapshot snapshot,
 
 	if (gk_is_latest(snapshot))
 		return false;
-	path = gk_search_path(snapshot);
+	path = gk_search_path(snapshot, NULL);
 	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -447,7 +449,7 @@ gk_is_renamed(const List *relations, Snapshot snapshot)
 
 	if (relations == NIL || gk_is_latest(snapshot))
 		return false;
-	path = gk_search_path(snapshot);
+	path = gk_search_path(snapshot, NULL);
 	foreach(cell, relations)
 	{
 		FormData_pg_class then;
@@ -458,8 +460,41 @@ gk_is_renamed(const List *relations, Snapshot snapshot)
 			!find_table(lfirst_oid(cell), snapshot, &then) ||
 			strcmp(NameStr(then.relname), NameStr(now.relname)) != 0 ||
 			then.relnamespace != now.relnamespace ||
-			gk_is_schema_changed(now.relnamespace, snapshot) ||
+			gk_is_schema_changed(now.relnamespace, snapshot, NULL) ||
 			gk_meant_other_table(lfirst_oid(cell), &path))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * True if names have come to mean these relations or functions, or other ones, since a moment.
+ * They may mean the same again: so each row of a catalog that was written counts.
+ */
+bool
+gk_is_named_anew(const List *relations, const List *functions, Snapshot moment)
+{
+	/* what has come before them in the path */
+	GkSearchPath path = gk_search_path(NULL, moment);
+	ListCell   *cell;
+
+	foreach(cell, relations)
+	{
+		FormData_pg_class now;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!find_table(lfirst_oid(cell), NULL, &now) ||
+			differ(&of_table, lfirst_oid(cell), moment) ||
+			differ(&of_schema, now.relnamespace, moment) ||
+			gk_meant_other_table(lfirst_oid(cell), &path))
+			return true;
+	}
+	foreach(cell, functions)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (differ(&of_function, lfirst_oid(cell), moment) ||
+			differ(&of_schema, get_func_namespace(lfirst_oid(cell)), moment) ||
+			gk_meant_other_function(lfirst_oid(cell), &path))
 			return true;
 	}
 	return false;

@@ -31,6 +31,12 @@ extern bool gk_is_replaced(const List *tables, const List *functions, Snapshot s
 extern bool gk_is_renamed(const List *relations, Snapshot snapshot);
 
 /*
+ * True if names have come to mean one of these relations and functions since a moment, or another
+ * one, even if they mean what they meant then.  The relations need not be locked.
+ */
+extern bool gk_is_named_anew(const List *relations, const List *functions, Snapshot moment);
+
+/*
  * True if the own transaction has altered one of the tables and views since a moment, so that a
  * plan of then does not fit it: its columns, children, constraints, rules, policies, unique indexes
  * or file.  What others do is not looked at.

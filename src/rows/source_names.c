@@ -28,8 +28,8 @@
 /* What the name of a schema means. */
 typedef struct Meaning
 {
-	Oid			then;			/* InvalidOid = nothing that the user could use */
-	Oid			now;
+	Oid			first;			/* InvalidOid = nothing that the user could use */
+	Oid			last;
 } Meaning;
 
 /* True if the user may use a schema by what a row of pg_namespace says, and by the roles of now. */
@@ -70,18 +70,18 @@ find_schema(const char *name, Snapshot snapshot)
 
 /* True if the name of a schema meant another one, or none that the user could use. */
 bool
-gk_is_schema_changed(Oid schema, Snapshot snapshot)
+gk_is_schema_changed(Oid schema, Snapshot first, Snapshot last)
 {
 	const char *name = get_namespace_name(schema);
 
-	return name == NULL || find_schema(name, snapshot) != find_schema(name, NULL);
+	return name == NULL || find_schema(name, first) != find_schema(name, last);
 }
 
 /* The schemas of the search_path. */
 GkSearchPath
-gk_search_path(Snapshot snapshot)
+gk_search_path(Snapshot first, Snapshot last)
 {
-	GkSearchPath path = {.snapshot = snapshot};
+	GkSearchPath path = {.first = first,.last = last};
 	List	   *names;
 	ListCell   *cell;
 
@@ -97,9 +97,9 @@ gk_search_path(Snapshot snapshot)
 		/* the role was dropped */
 		if (name == NULL)
 			continue;
-		schema->then = find_schema(name, snapshot);
-		schema->now = find_schema(name, NULL);
-		if (OidIsValid(schema->then))
+		schema->first = find_schema(name, first);
+		schema->last = find_schema(name, last);
+		if (OidIsValid(schema->first))
 			path.schemas = lappend(path.schemas, schema);
 	}
 	return path;
@@ -140,36 +140,43 @@ gk_meant_other_table(Oid table, const GkSearchPath *path)
 	foreach(cell, path->schemas)
 	{
 		const Meaning *schema = lfirst(cell);
-		Oid			first = find_table_named(name, schema->then, path->snapshot);
+		Oid			first = find_table_named(name, schema->first, path->first);
 
 		if (first == table)
 			return false;
-		if (OidIsValid(first) && find_table_named(name, schema->now, NULL) != first)
+		if (OidIsValid(first) && find_table_named(name, schema->last, path->last) != first)
 			return true;
 	}
 	return false;
 }
 
-/* True if a function that a snapshot sees is not there any more, by that name in a schema. */
+/* True if a snapshot does not see a function by its name in a schema. */
 static bool
-is_gone(const FormData_pg_proc *then, Oid schema)
+is_gone(Relation catalog, const FormData_pg_proc *function, Oid schema, Snapshot snapshot)
 {
-	HeapTuple	row = SearchSysCache1(PROCOID, ObjectIdGetDatum(then->oid));
-	const FormData_pg_proc *now;
-	bool		is_there;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	row;
+	bool		is_there = false;
 
-	if (!HeapTupleIsValid(row))
-		return true;
-	now = (Form_pg_proc) GETSTRUCT(row);
-	is_there = now->pronamespace == schema &&
-		strcmp(NameStr(now->proname), NameStr(then->proname)) == 0;
-	ReleaseSysCache(row);
+	ScanKeyInit(&key, Anum_pg_proc_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(function->oid));
+	scan = systable_beginscan(catalog, ProcedureOidIndexId, true, snapshot, 1, &key);
+	row = systable_getnext(scan);
+	if (HeapTupleIsValid(row))
+	{
+		const FormData_pg_proc *seen = (Form_pg_proc) GETSTRUCT(row);
+
+		is_there = seen->pronamespace == schema &&
+			strcmp(NameStr(seen->proname), NameStr(function->proname)) == 0;
+	}
+	systable_endscan(scan);
 	return !is_there;
 }
 
-/* True if one of the functions of a name in a schema is not there any more. */
+/* True if the last snapshot does not see one of the functions of a name in a schema any more. */
 static bool
-has_lost_function(const char *name, Meaning schema, Snapshot snapshot)
+has_lost_function(const char *name, Meaning schema, const GkSearchPath *path)
 {
 	Relation	catalog = table_open(ProcedureRelationId, AccessShareLock);
 	bool		has_lost = false;
@@ -180,10 +187,10 @@ has_lost_function(const char *name, Meaning schema, Snapshot snapshot)
 	ScanKeyInit(&keys[0], Anum_pg_proc_proname, BTEqualStrategyNumber, F_NAMEEQ,
 				CStringGetDatum(name));
 	ScanKeyInit(&keys[1], Anum_pg_proc_pronamespace, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(schema.then));
-	scan = systable_beginscan(catalog, ProcedureNameArgsNspIndexId, true, snapshot, 2, keys);
+				ObjectIdGetDatum(schema.first));
+	scan = systable_beginscan(catalog, ProcedureNameArgsNspIndexId, true, path->first, 2, keys);
 	while (!has_lost && HeapTupleIsValid(row = systable_getnext(scan)))
-		has_lost = is_gone((Form_pg_proc) GETSTRUCT(row), schema.now);
+		has_lost = is_gone(catalog, (Form_pg_proc) GETSTRUCT(row), schema.last, path->last);
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return has_lost;
@@ -197,11 +204,11 @@ gk_meant_other_function(Oid function, const GkSearchPath *path)
 	const char *name = get_func_name(function);
 	ListCell   *cell;
 
-	if (name == NULL || gk_is_schema_changed(schema, path->snapshot) ||
-		has_lost_function(name, (Meaning) {schema, schema}, path->snapshot))
+	if (name == NULL || gk_is_schema_changed(schema, path->first, path->last) ||
+		has_lost_function(name, (Meaning) {schema, schema}, path))
 		return true;
 	foreach(cell, path->schemas)
-		if (has_lost_function(name, *(const Meaning *) lfirst(cell), path->snapshot))
+		if (has_lost_function(name, *(const Meaning *) lfirst(cell), path))
 			return true;
 	return false;
 }

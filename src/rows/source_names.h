@@ -8,26 +8,30 @@
 
 #include "utils/snapshot.h"
 
-/* The schemas of the search_path: as the snapshot sees them, and now. */
+/* The schemas of the search_path, as two snapshots see them; NULL = what there is now. */
 typedef struct GkSearchPath
 {
-	Snapshot	snapshot;
+	Snapshot	first;
+	Snapshot	last;
 	List	   *schemas;
 } GkSearchPath;
 
 /* Looks them up. */
-extern GkSearchPath gk_search_path(Snapshot snapshot);
+extern GkSearchPath gk_search_path(Snapshot first, Snapshot last);
 
 /*
- * True if the snapshot sees another table (or view) of the same name before a table in the path,
- * which is not there any more: it was dropped, renamed or moved, or the user lost its schema.
+ * True if the first snapshot sees another table (or view) of the same name before a table in the
+ * path, which the last does not: it was dropped, renamed or moved, or the user lost its schema.
  */
 extern bool gk_meant_other_table(Oid table, const GkSearchPath *path);
 
 /* The same of a function, and of those in its own schema. */
 extern bool gk_meant_other_function(Oid function, const GkSearchPath *path);
 
-/* True if the name of a schema meant another one, or none that the user could use. */
-extern bool gk_is_schema_changed(Oid schema, Snapshot snapshot);
+/*
+ * True if the name of a schema means another one to one of the snapshots, or none that the user can
+ * use; NULL = what there is now.
+ */
+extern bool gk_is_schema_changed(Oid schema, Snapshot first, Snapshot last);
 
 #endif							/* GK_SOURCE_NAMES_H */

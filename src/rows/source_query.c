@@ -490,6 +490,20 @@ gk_query_is_replaced(const GkSourceQuery *query)
 		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
 }
 
+/* True if a name may not have meant, when the query was analysed, what it means now. */
+bool
+gk_query_is_named_anew(const GkSourceQuery *query)
+{
+	Snapshot	moment = query->moment == NULL ? NULL
+		: RegisterSnapshot(RestoreSnapshot(query->moment));
+	bool		is_named_anew = moment != NULL &&
+		(gk_is_named_anew(query->tables, query->functions, moment) ||
+		 gk_is_named_anew(query->named, NIL, moment));
+
+	UnregisterSnapshot(moment);
+	return is_named_anew;
+}
+
 /* True if what the query names has been replaced since it was analysed. */
 bool
 gk_query_is_overtaken(const GkSourceQuery *query)

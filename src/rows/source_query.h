@@ -72,6 +72,12 @@ extern bool gk_query_has_foreign_table(const GkSourceQuery *query);
  */
 extern bool gk_query_is_replaced(const GkSourceQuery *query);
 
+/*
+ * True if a name may not have meant, when it was analysed, what it means now: not even if it meant
+ * that before as well.
+ */
+extern bool gk_query_is_named_anew(const GkSourceQuery *query);
+
 /* True if what it names was replaced since it was analysed, so that the plan may lack tables. */
 extern bool gk_query_is_overtaken(const GkSourceQuery *query);
 
