@@ -9,6 +9,8 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
 #include "utils/builtins.h"
@@ -49,6 +51,22 @@ read_column(Relation list, HeapTuple entry, const char *name, bool *is_null)
 }
 
 /*
+ * Begins a scan of the entries of one of Citus' lists with a value in a column; without a snapshot,
+ * of those of now.
+ */
+static SysScanDesc
+begin_scan(Relation list, const char *index, const char *column, RegProcedure equals, Datum value,
+		   Snapshot snapshot)
+{
+	Oid			index_id = get_relname_relid(index, PG_CATALOG_NAMESPACE);
+	ScanKeyData key;
+
+	ScanKeyInit(&key, get_attnum(RelationGetRelid(list), column), BTEqualStrategyNumber, equals,
+				value);
+	return systable_beginscan(list, index_id, OidIsValid(index_id), snapshot, 1, &key);
+}
+
+/*
  * Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var,
  * and *copies says how many copies of a row there are.
  */
@@ -56,16 +74,12 @@ static bool
 read_entry(Oid list_id, Oid relation_id, char **key, char *copies)
 {
 	Relation	list = table_open(list_id, AccessShareLock);
-	ScanKeyData equal;
-	SysScanDesc scan;
-	HeapTuple	entry;
+	SysScanDesc scan = begin_scan(list, "pg_dist_partition_logical_relid_index", "logicalrelid",
+								  F_OIDEQ, ObjectIdGetDatum(relation_id), NULL);
+	HeapTuple	entry = systable_getnext(scan);
 	bool		is_null;
 	Datum		value;
 
-	ScanKeyInit(&equal, get_attnum(list_id, "logicalrelid"), BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relation_id));
-	scan = systable_beginscan(list, InvalidOid, false, NULL, 1, &equal);
-	entry = systable_getnext(scan);
 	*key = NULL;
 	*copies = '\0';
 	if (HeapTupleIsValid(entry))
@@ -125,6 +139,63 @@ gk_citus_has_one_copy(Oid relation_id)
 	/* 's': what copies there may be are PostgreSQL's standbys */
 	return OidIsValid(list_id) && read_entry(list_id, relation_id, &key, &copies) &&
 		key != NULL && copies == 's';
+}
+
+/* Appends a shard and the servers that have it, as a snapshot sees them. */
+static void
+append_shard(StringInfo places, int64 shard, Snapshot snapshot)
+{
+	Relation	list = table_open(get_relname_relid("pg_dist_placement", PG_CATALOG_NAMESPACE),
+								  AccessShareLock);
+	SysScanDesc scan = begin_scan(list, "pg_dist_placement_shardid_index", "shardid", F_INT8EQ,
+								  Int64GetDatum(shard), snapshot);
+	HeapTuple	entry;
+	bool		is_null;
+
+	appendStringInfo(places, " " INT64_FORMAT ":", shard);
+	while (HeapTupleIsValid(entry = systable_getnext(scan)))
+		appendStringInfo(places, " %d",
+						 DatumGetInt32(read_column(list, entry, "groupid", &is_null)));
+	systable_endscan(scan);
+	table_close(list, AccessShareLock);
+}
+
+/* Where the shards of a table are, as a snapshot sees it; without one, where they are now. */
+static char *
+places_of(Oid relation_id, Snapshot snapshot)
+{
+	Relation	list = table_open(get_relname_relid("pg_dist_shard", PG_CATALOG_NAMESPACE),
+								  AccessShareLock);
+	SysScanDesc scan = begin_scan(list, "pg_dist_shard_logical_relid_index", "logicalrelid",
+								  F_OIDEQ, ObjectIdGetDatum(relation_id), snapshot);
+	HeapTuple	entry;
+	bool		is_null;
+	StringInfoData places;
+
+	initStringInfo(&places);
+	while (HeapTupleIsValid(entry = systable_getnext(scan)))
+		append_shard(&places, DatumGetInt64(read_column(list, entry, "shardid", &is_null)),
+					 snapshot);
+	systable_endscan(scan);
+	table_close(list, AccessShareLock);
+	return places.data;
+}
+
+/* True if shards of tables were moved or split since a snapshot was taken. */
+bool
+gk_citus_has_moved(const List *tables, Snapshot snapshot)
+{
+	Oid			list_id = list_of_tables();
+	ListCell   *cell;
+
+	foreach(cell, tables)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (OidIsValid(list_id) && is_listed(list_id, lfirst_oid(cell)) &&
+			strcmp(places_of(lfirst_oid(cell), snapshot), places_of(lfirst_oid(cell), NULL)) != 0)
+			return true;
+	}
+	return false;
 }
 
 /* The search path in which queries that Citus has written mean what they say. */

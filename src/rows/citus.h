@@ -10,6 +10,7 @@
 
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
+#include "utils/snapshot.h"
 
 /* True if this database has Citus. */
 extern bool gk_has_citus(void);
@@ -22,6 +23,12 @@ extern const char *gk_citus_column(Oid relation_id);
 
 /* True if Citus keeps one copy of each of its rows. */
 extern bool gk_citus_has_one_copy(Oid relation_id);
+
+/*
+ * True if shards of tables, of which Citus keeps some, were moved, copied or split by others since
+ * a snapshot was taken.
+ */
+extern bool gk_citus_has_moved(const List *tables, Snapshot snapshot);
 
 /*
  * The search path of the session, with pg_catalog first if it comes later there: Citus writes tasks

@@ -913,16 +913,27 @@ gk_check_readings(int again)
 					 "write them to a table first.")));
 }
 
+/* Raises an error if sessions on Citus' workers that keep their snapshots may miss rows. */
+static void
+check_shards(const GkFeedQuery *feeding)
+{
+	if (!gk_citus_has_moved(feeding->query->tables, GetTransactionSnapshot()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("Shards of the source were moved or split after this transaction began, "
+					   "perhaps with rows that its sessions on the workers do not see."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 /*
  * Prepares a query that Citus plans once more, and replaces its snapshot, if catalogs have changed:
- * its shards may have been moved or split meanwhile.  Sessions on its workers that keep their
- * snapshots see no rows in new ones, so those of REPEATABLE READ stay with the shards of before.
+ * its shards may have been moved or split meanwhile.
  */
 static void
 follow_shards(const GkSource *source, GkFeedQuery *feeding)
 {
-	if (!feeding->query->is_of_citus || IsolationUsesXactSnapshot())
-		return;
 	AcceptInvalidationMessages();
 	if (feeding->changes == SharedInvalidMessageCounter)
 		return;
@@ -932,6 +943,19 @@ follow_shards(const GkSource *source, GkFeedQuery *feeding)
 	/* the feed is made for rows that come here */
 	if (!feeding->query->is_of_citus)
 		gk_refuse_change();
+}
+
+/* Reads the rows by the snapshot that is pushed, or those of Citus as they are now. */
+static void
+read_pushed(const GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
+			GkRows *rows)
+{
+	if (feeding->query->is_of_citus && IsolationUsesXactSnapshot())
+		check_shards(feeding);
+	else if (feeding->query->is_of_citus)
+		follow_shards(source, feeding);
+	gk_source_check_ids(source);
+	read_once(reading, feeding, job, rows);
 }
 
 /*
@@ -949,9 +973,7 @@ read_again(GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJob *job,
 		rows->read_twice = true;
 		gk_rows_release(rows);
 		gk_check(engine->class_of->clear(engine));
-		follow_shards(source, feeding);
-		gk_source_check_ids(source);
-		read_once(reading, feeding, job, rows);
+		read_pushed(source, reading, feeding, job, rows);
 	}
 }
 
@@ -972,8 +994,7 @@ gk_source_read(GkSource *source, GkJob *job, GkEngine *engine, GkRows *rows)
 	reading = begin_reading(&spec, job, engine, &rows->ring_bytes);
 	if (spec.shifting && source->spec.dimension > 0)
 		gk_shift_set(gk_feed_shift(reading->feed), source->spec.dimension, source->spec.shift);
-	gk_source_check_ids(source);
-	read_once(reading, &feeding, job, rows);
+	read_pushed(source, reading, &feeding, job, rows);
 	if (spec.shifting && source->spec.dimension == 0)
 		read_again(source, reading, &feeding, job, rows);
 	PopActiveSnapshot();

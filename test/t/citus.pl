@@ -780,17 +780,39 @@ for my $table (qw(late_labels late_changes))
 sql(q{CREATE TABLE far_off (id int PRIMARY KEY, x float8, y float8); SELECT create_distributed_table('far_off', 'id', colocate_with => 'none');
 	INSERT INTO far_off SELECT i, 1000000 + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END, 0 FROM generate_series(1, 160000) i});
 is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('far_off', '{x,y}', 3)"), sql('SELECT round(sum(x)) FROM far_off'), 'rows that are read twice');
-sql(sprintf q{CREATE EXTENSION dblink; CREATE SEQUENCE splits; CREATE FUNCTION split_shard(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
-	IF id = 160000 AND nextval('splits') = 1 THEN PERFORM FROM dblink('dbname=postgres host=%s port=%s', $s$SELECT citus_split_shard_by_split_points(shardid, ARRAY[((shardminvalue::bigint + shardmaxvalue::bigint) / 2)::text],
-		ARRAY(SELECT nodeid FROM pg_dist_node WHERE groupid > 0), 'block_writes')::text FROM pg_dist_shard WHERE logicalrelid = 'far_off'::regclass ORDER BY shardid LIMIT 1$s$) AS s(done text); END IF; RETURN true; END $$}, $node->host, $node->port);
-is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE split_shard(id)', '{x,y}', 3); SELECT read_twice FROM gkmeans_last_fit()"), sql('SELECT round(sum(x)) FROM far_off') . "\nt", 'while a shard is split in between');
+my $here = "dbname=postgres host=@{[ $node->host ]} port=@{[ $node->port ]}";
+my $split = q{SELECT citus_split_shard_by_split_points(shardid, ARRAY[((shardminvalue::bigint + shardmaxvalue::bigint) / 2)::text], ARRAY(SELECT nodeid FROM pg_dist_node WHERE groupid > 0), 'block_writes')::text
+	FROM pg_dist_shard WHERE logicalrelid = 'far_off'::regclass ORDER BY shardid LIMIT 1};
+my $move = "SELECT citus_move_shard_placement(shardid, nodename, nodeport, '@{[ $nodes[2]->host ]}', @{[ $nodes[2]->port ]}, 'block_writes')::text FROM citus_shards WHERE table_name = '%s'::regclass AND nodeport = @{[ $nodes[1]->port ]} LIMIT 1";
+sql(qq{CREATE EXTENSION dblink; CREATE SEQUENCE ends; CREATE FUNCTION at_end(id int, command text) RETURNS boolean LANGUAGE plpgsql AS \$\$ BEGIN
+	IF id = 160000 AND nextval('ends') = 1 THEN PERFORM FROM dblink('$here', command) AS d(done text); END IF; RETURN true; END \$\$;
+	CREATE TABLE far_labels (id int PRIMARY KEY, cluster_id int); SELECT create_distributed_table('far_labels', 'id', colocate_with => 'none'); INSERT INTO far_labels SELECT id, 0 FROM far_off});
+
+# A fit of these rows, at the end of whose first reading another session runs a command
+sub fit_beside
+{
+	my ($command, $labels) = @_;
+	$labels //= '';
+	return "ALTER SEQUENCE ends RESTART; SELECT round(sum(size * centroid[1])) FROM gkmeans_fit(\$s\$SELECT * FROM (SELECT * FROM far_off ORDER BY id OFFSET 0) s WHERE at_end(id, \$c\$$command\$c\$)\$s\$, '{x,y}', 3$labels)";
+}
+my $far_labels = q{, id_column => 'id', labels_table => 'far_labels', if_exists => 'delete'};
+my $are_moved = qr/could not serialize access due to concurrent update.*Shards of the source were moved or split/s;
+is(sql(fit_beside($split) . '; SELECT read_twice FROM gkmeans_last_fit()'), sql('SELECT round(sum(x)) FROM far_off') . "\nt", 'while a shard is split in between');
 # … in REPEATABLE READ, where the sessions of before see no rows in new shards
-sql(q{ALTER SEQUENCE splits RESTART; CREATE TABLE far_labels (id int PRIMARY KEY, cluster_id int); SELECT create_distributed_table('far_labels', 'id', colocate_with => 'none'); INSERT INTO far_labels SELECT id, 0 FROM far_off});
-like(failure(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE split_shard(id)', '{x,y}', 3, id_column => 'id', labels_table => 'far_labels', if_exists => 'replace'); COMMIT}), qr/source changed while it was being read/, 'an error in REPEATABLE READ');
-is(sql(q{SELECT is_called, (SELECT count(*) FROM far_labels) FROM splits}), 't|160000', 'which loses no labels');
-sql(sprintf q{CREATE FUNCTION move_away(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
-	IF id = 160000 THEN PERFORM dblink_exec('dbname=postgres host=%s port=%s', 'UPDATE far_off SET x = x + 1e9 WHERE x < 1e9'); END IF; RETURN true; END $$}, $node->host, $node->port);
-is(sql("SELECT round(sum(size * centroid[1])) FROM gkmeans_fit('SELECT * FROM (SELECT * FROM far_off OFFSET 0) s WHERE move_away(id)', '{x,y}', 3)"), sql('SELECT round(sum(x)) FROM far_off'), 'and move away in between');
+like(failure('BEGIN ISOLATION LEVEL REPEATABLE READ; ' . fit_beside($split, $far_labels)), $are_moved, 'an error in REPEATABLE READ');
+like(failure(q{SET default_transaction_isolation = 'repeatable read'; } . fit_beside(sprintf($move, 'far_off'), $far_labels)), $are_moved, 'and outside a transaction, where a shard that was moved is left over');
+like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM far_off; SELECT FROM dblink('$here', \$c\$$split\$c\$) AS d(done text); SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"), $are_moved, 'and before the source is planned');
+is(sql('SELECT count(*) FROM far_labels WHERE cluster_id = 0'), 160000, 'which loses no labels');
+# … between the plan and the first reading, with another snapshot than that of the statement
+$mover = $node->background_psql('postgres', on_error_stop => 1);
+$waiting = $node->background_psql('postgres', on_error_stop => 0);
+$mover->query_safe('BEGIN; LOCK TABLE pg_inherits');
+start_query($waiting, "SELECT round(sum(size * centroid[1])) FROM dblink('$here', 'SELECT txid_current()') AS d(id text), gkmeans_fit('far_off' || left(d.id, 0), '{x,y}', 3)");
+ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'pg_inherits'::regclass AND NOT granted)}), 'a fit waits that is planned');
+$mover->query_safe("$split; COMMIT");
+is($waiting->query('SELECT 1'), sql('SELECT round(sum(x)) FROM far_off') . "\n1", 'and reads a shard that was split where it is then');
+$_->quit for $mover, $waiting;
+is(sql(fit_beside('UPDATE far_off SET x = x + 1e9 WHERE x < 1e9')), sql('SELECT round(sum(x)) FROM far_off'), 'and move away in between');
 # … and a refit in a new scale, which reads twice, while rows go
 sql(q{CREATE TABLE rescaled AS SELECT id, x, coalesce(y, 0) AS y FROM local WHERE id <= 600; SELECT create_distributed_table('rescaled', 'id');
 	CREATE FUNCTION thin_out(id int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RETURN true; END'});
