@@ -690,16 +690,19 @@ is_written_since(const GkLabelsTable *table, Snapshot snapshot)
 
 /*
  * Raises an error if the table is not the one that the transaction sees: rows that were committed
- * since, or written anew by ALTER TABLE, may be newer than the labels, or would stay beside them.
+ * since, or written anew by ALTER TABLE, may be newer than the labels, or would stay beside them,
+ * as would those that Citus' sessions on the workers do not see where a shard was moved to.
  */
 static void
 check_snapshot(const GkLabelsTable *table)
 {
-	if (IsolationUsesXactSnapshot() && is_written_since(table, GetTransactionSnapshot()))
+	if (IsolationUsesXactSnapshot() &&
+		(is_written_since(table, GetTransactionSnapshot()) ||
+		 gk_citus_has_moved(list_make1_oid(table->output.relation_id), GetTransactionSnapshot())))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Table %s was written or altered after this transaction began.",
+				 errdetail("Table %s was written, altered or moved after this transaction began.",
 						   table->output.name),
 				 errhint("The transaction might succeed if retried.")));
 }

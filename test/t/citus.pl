@@ -802,6 +802,8 @@ is(sql(fit_beside($split) . '; SELECT read_twice FROM gkmeans_last_fit()'), sql(
 like(failure('BEGIN ISOLATION LEVEL REPEATABLE READ; ' . fit_beside($split, $far_labels)), $are_moved, 'an error in REPEATABLE READ');
 like(failure(q{SET default_transaction_isolation = 'repeatable read'; } . fit_beside(sprintf($move, 'far_off'), $far_labels)), $are_moved, 'and outside a transaction, where a shard that was moved is left over');
 like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM far_off; SELECT FROM dblink('$here', \$c\$$split\$c\$) AS d(done text); SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"), $are_moved, 'and before the source is planned');
+like(failure("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM far_labels; SELECT FROM dblink('$here', \$c\$@{[ sprintf $move, 'far_labels' ]}\$c\$) AS d(done text); SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"),
+	qr/could not serialize access due to concurrent update.*Table \S*far_labels was written, altered or moved/s, 'and where those of the labels were');
 is(sql('SELECT count(*) FROM far_labels WHERE cluster_id = 0'), 160000, 'which loses no labels');
 # … between the plan and the first reading, with another snapshot than that of the statement
 $mover = $node->background_psql('postgres', on_error_stop => 1);
