@@ -144,6 +144,7 @@ typedef struct Run
 	GkRefitSpec spec;
 	int			version;
 	ErrorData  *error;
+	bool		is_silent;		/* its failure is recorded without a notification */
 } Run;
 
 /* An attempt: the refit. */
@@ -171,7 +172,7 @@ record_failure(void *argument)
 		gk_set_locally("lock_timeout", psprintf("%d", MOST_WAIT));
 	if (StatementTimeout > 0 && !get_timeout_active(STATEMENT_TIMEOUT))
 		enable_timeout_after(STATEMENT_TIMEOUT, StatementTimeout);
-	gk_record_failure(run->spec.model, run->version, run->error);
+	gk_record_failure(run->spec.model, run->version, run->error, !run->is_silent);
 	AtEOXact_GUC(true, nest_level);
 }
 
@@ -219,6 +220,8 @@ end_failed(Run *run)
 	{
 		SPI_rollback();
 		EnsurePortalSnapshotExists();
+		/* a queue that is full takes no notification */
+		run->is_silent = error->sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
 		error = try_record(run);
 	}
 	if (error != NULL)

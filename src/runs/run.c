@@ -175,7 +175,7 @@ draft_failure(GkDraft *draft, const ErrorData *error, const char *status)
 
 /* Records that a run failed. */
 void
-gk_record_failure(Oid relation_id, int version, const ErrorData *error)
+gk_record_failure(Oid relation_id, int version, const ErrorData *error, bool tells)
 {
 	bool		is_cancelled = error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 	GkNews		news = {.version = version,.status = is_cancelled ? "cancelled" : "failed",
@@ -194,7 +194,8 @@ gk_record_failure(Oid relation_id, int version, const ErrorData *error)
 	draft_failure(&draft, error, news.status);
 	gk_update_draft(&draft, RelationGetRelid(relation), version);
 	SPI_finish();
-	gk_tell(relation, definition, &news);
+	if (tells)
+		gk_tell(relation, definition, &news);
 	gk_close_as_owner(relation, &owner);
 }
 

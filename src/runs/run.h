@@ -25,8 +25,8 @@ extern void gk_mark_lost(Relation relation, int but);
 extern int	gk_enter_run(Oid relation_id, const char *note);
 extern void gk_leave_run(Oid relation_id, int version);
 
-/* Records that it failed, as the owner; nothing if the model is gone. */
-extern void gk_record_failure(Oid relation_id, int version, const ErrorData *error);
+/* Records that it failed, as the owner, and tells so; nothing if the model is gone. */
+extern void gk_record_failure(Oid relation_id, int version, const ErrorData *error, bool tells);
 
 /* The contents of the notification, which is sent at commit. */
 typedef struct GkNews

@@ -240,6 +240,23 @@ mend_source();
 $session->query_safe(q{CALL gkmeans_refresh('m', deploy => 'always')});
 is(sql(q{SELECT status || '|' || outcome FROM m ORDER BY version DESC OFFSET 1 LIMIT 1}), 'failed|lost: its session ended before the run did', 'the next refresh marks it');
 
+# The first commit of the record fails as with a full queue: it is recorded without a notification
+$listener->query_safe('SELECT 1');
+sql(q{CREATE SEQUENCE records;
+	CREATE FUNCTION refuse_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('records') = 1 THEN RAISE program_limit_exceeded USING MESSAGE = 'too many notifications in the NOTIFY queue'; END IF;
+		RETURN NULL;
+	END $$;
+	CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON m DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.status = 'failed') EXECUTE FUNCTION refuse_first()});
+break_source();
+$session->query(q{CALL gkmeans_refresh('m')});
+unlike(errors_of(), qr/WARNING/, 'a record that is not committed is written again');
+like(version(), qr/failed 22012$/, 'and is there');
+unlike($listener->query_safe('SELECT 1'), qr/segments/, 'without a notification if none can be sent');
+is(sql('SELECT last_value FROM records'), 2, 'the second time');
+sql('DROP TRIGGER refuse ON m');
+mend_source();
+
 # pg_terminate_backend
 move_points();
 stop_at('labels');
