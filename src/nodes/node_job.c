@@ -540,6 +540,7 @@ open_node(void)
 
 	if (!current->has_read || rows->dimension == 0)
 		refuse_step("This node has no rows.");
+	gk_check_shifted(current->source, rows);
 	gk_limit_host_memory(&limits, 0);
 	config.draw_host_memory = limits.draw_host_memory;
 	config.return_host_memory = limits.return_host_memory;

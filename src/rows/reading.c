@@ -682,12 +682,12 @@ describe_ranges(GkFeed *feed, GkJob *job, GkRows *rows)
 }
 
 /* Refuses rows that become infinite by the shift, which a model brings along. */
-static void
-check_shifted(const GkSource *source, const GkRows *rows)
+void
+gk_check_shifted(const GkSource *source, const GkRows *rows)
 {
 	bool		is_array = source->described[0].shape != GK_SCALAR;
 
-	for (int i = 0; i < rows->dimension; i++)
+	for (int i = 0; rows->least != NULL && i < rows->dimension; i++)
 	{
 		/* what is a little above FLT_MAX rounds to it */
 		float		least = (float) (rows->least[i] - rows->shift[i]);
@@ -748,7 +748,9 @@ describe_rows(const GkSource *source, GkFeed *feed, GkJob *job, GkRows *rows)
 	{
 		memcpy(rows->shift, shift, rows->dimension * sizeof(double));
 		describe_ranges(feed, job, rows);
-		check_shifted(source, rows);
+		/* a node may be given another shift before its rows are used */
+		if (!source->spec.of_node)
+			gk_check_shifted(source, rows);
 	}
 	count_troubles(feed, job, rows);
 	gk_describe_unusable(source, job, rows);

@@ -63,6 +63,9 @@ extern GkFeatureClass gk_feature_class(const GkSource *source, int feature);
 /* Fills in ->unusable and ->trouble from the counts of a source that was read. */
 extern void gk_describe_unusable(const GkSource *source, GkJob *job, GkRows *rows);
 
+/* Raises 22003 if the shift of a model makes rows infinite; a node does so before it uses them. */
+extern void gk_check_shifted(const GkSource *source, const GkRows *rows);
+
 /* Frees the ids before the end of the job. */
 extern void gk_rows_release(GkRows *rows);
 
