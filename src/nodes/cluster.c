@@ -183,14 +183,8 @@ corrects_shift(const GkSource *source, GkRows *rows)
 	if (source->spec.dimension > 0 || rows->least == NULL)
 		return false;
 	for (int i = 0; i < rows->dimension; i++)
-	{
-		GkFeatureClass feature_class = gk_feature_class(source, i);
-
-		if (gk_shift_serves(rows->shift[i], rows->least[i], rows->greatest[i], feature_class))
-			continue;
-		rows->shift[i] = gk_shift_of_range(rows->least[i], rows->greatest[i], feature_class);
-		changed = true;
-	}
+		changed |= gk_shift_adapt(&rows->shift[i], rows->least[i], rows->greatest[i],
+								  gk_feature_class(source, i));
 	return changed;
 }
 

@@ -217,9 +217,16 @@ gk_real_tells_apart(double farthest, double width)
 	return farthest * FLT_EPSILON <= width / ENOUGH_STEPS;
 }
 
+/* The shift that gives a value back, with what real has stored of it less another, if any does. */
+static double
+shift_of_one(double shift, double value)
+{
+	return value - (float) (value - shift);
+}
+
 /* True if a shift serves values of this range as well. */
-bool
-gk_shift_serves(double shift, double least, double greatest, GkFeatureClass feature_class)
+static bool
+serves(double shift, double least, double greatest, GkFeatureClass feature_class)
 {
 	double		farthest = Max(fabs(least - shift), fabs(greatest - shift));
 
@@ -228,9 +235,24 @@ gk_shift_serves(double shift, double least, double greatest, GkFeatureClass feat
 	if (isinf((float) farthest))
 		return false;
 	if (least == greatest)
-		return farthest <= fabs(least);
+		return farthest <= fabs(least) &&
+			shift_of_one(shift, least) + (float) (least - shift) == least;
 	return (feature_class == GK_FEATURE_INTEGER && farthest <= EXACT_INTEGER) ||
 		gk_real_tells_apart(farthest, greatest - least);
+}
+
+/* After another reading: corrects a shift that does not serve these values. */
+bool
+gk_shift_adapt(double *shift, double least, double greatest, GkFeatureClass feature_class)
+{
+	if (!serves(*shift, least, greatest, feature_class))
+	{
+		*shift = gk_shift_of_range(least, greatest, feature_class);
+		return true;
+	}
+	if (least == greatest)
+		*shift = shift_of_one(*shift, least);
+	return false;
 }
 
 /* After a reading: corrects wrong guesses, or only what does not serve. */
@@ -249,9 +271,13 @@ gk_shift_correct(GkShift *shift, int dimension, bool exactly)
 		double		value;
 
 		gk_shift_range(shift, i, &least, &greatest);
-		if (least > greatest ||
-			(!exactly && gk_shift_serves(shift->values[i], least, greatest, feature_class)))
+		if (least > greatest)
 			continue;
+		if (!exactly)
+		{
+			changed |= gk_shift_adapt(&shift->values[i], least, greatest, feature_class);
+			continue;
+		}
 		value = gk_shift_of_range(least, greatest, feature_class);
 		changed = changed || value != shift->values[i];
 		shift->values[i] = value;

@@ -66,11 +66,12 @@ extern double gk_shift_of_range(double least, double greatest, GkFeatureClass fe
 extern bool gk_real_tells_apart(double farthest, double width);
 
 /*
- * True if a shift serves values of this range as well, although it need not be theirs: less the
- * shift, real tells them apart, or rounds the only one no more than without, and all are finite.
+ * After another reading of rows that may be others each time: corrects a shift that does not serve
+ * these values; true if they must be read again.  It need not be theirs: less the shift, real must
+ * tell them apart, and all be finite.  What real rounds of the only one, the shift makes up for.
  */
-extern bool gk_shift_serves(double shift, double least, double greatest,
-							GkFeatureClass feature_class);
+extern bool gk_shift_adapt(double *shift, double least, double greatest,
+						   GkFeatureClass feature_class);
 
 /*
  * After a reading: corrects wrong guesses, or only what does not serve, if the rows may be others

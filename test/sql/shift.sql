@@ -194,6 +194,11 @@ DECLARE here bool := nextval('leaps') = 1;
 BEGIN
 	RETURN QUERY SELECT CASE WHEN here THEN 2::float8 ^ 60 + CASE WHEN i > 69000 THEN -1 ELSE 1 END * 2::float8 ^ 44 ELSE 0.1 END FROM generate_series(1, 70000) AS i;
 END $$;
+CREATE FUNCTION drawn(value float8, beside float8) RETURNS TABLE (x float8) LANGUAGE plpgsql AS $$
+DECLARE here bool := nextval('leaps') = 1;
+BEGIN
+	RETURN QUERY SELECT value + CASE WHEN here AND i > 69000 THEN beside ELSE 0 END FROM generate_series(1, 70000) AS i;
+END $$;
 CREATE FUNCTION rarely() RETURNS float8 LANGUAGE sql VOLATILE AS 'SELECT 1700000000.123 + CASE WHEN random() < 0.0001 THEN 31536000 ELSE 0 END';
 CREATE FUNCTION tail() RETURNS float8 LANGUAGE sql VOLATILE AS 'SELECT 1.7e9 + 60 * (1 - random()) ^ (-0.7)';
 CREATE TABLE heavy_tail AS SELECT 1.7e9 + 100 / (0.0001 + random()) AS x FROM generate_series(1, 30000);
@@ -204,6 +209,12 @@ CREATE TABLE mostly AS SELECT rarely() AS a, rarely() AS b, rarely() AS c, rarel
 SELECT lives_ok($$SELECT gkmeans_fit('SELECT * FROM mostly TABLESAMPLE BERNOULLI (10)', '{a,b,c,d,x}', 3, max_iter => 2) FROM generate_series(1, 10)$$, 'samples of features that are mostly one value');
 SELECT setval('leaps', 1, false);
 SELECT is((SELECT centroid[1] FROM gkmeans_fit('SELECT * FROM falling()', '{x}', 1)), 0.1::float8, 'one value that lies far from before');
+SELECT setval('leaps', 1, false);
+SELECT is((SELECT centroid[1] FROM gkmeans_fit('SELECT * FROM drawn(1700000000.123, 31536000)', '{x}', 1)), 1700000000.123::float8, 'one value, read with the shift of others');
+SELECT is((SELECT last_value FROM leaps), 2::bigint, 'which is not read again');
+SELECT setval('leaps', 1, false);
+SELECT is((SELECT centroid[1] FROM gkmeans_fit('SELECT * FROM drawn(2147483000 + 2 ^ (-22), 1000000)', '{x}', 1)), 2147483000 + 2::float8 ^ (-22), 'one that no shift gives back');
+SELECT is((SELECT last_value FROM leaps), 3::bigint, 'which is');
 SELECT setval('leaps', 1, false);
 SELECT is((SELECT sum(size)::int FROM gkmeans_fit('SELECT * FROM leaping()', '{x}', 3)), 70000, 'rows on both sides of where they lay before');
 SELECT fails_with($$SELECT gkmeans_fit('SELECT * FROM wandering(1000)', '{x}', 3)$$, '40001', 'rows that move each time', 'source changed between two readings');

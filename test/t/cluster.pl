@@ -166,16 +166,17 @@ create_everywhere(q{CREATE FUNCTION moving(moves int) RETURNS TABLE (x float8) L
 my $moving = "$nodes SELECT sum(size), bool_and(centroid[1] > 5e9), count(DISTINCT round(centroid[1])) FROM gkmeans_fit('SELECT * FROM moving(%d)', '{x}', 3)";
 is(sql(sprintf($moving, 1)), '900|t|3', 'rows that move once are read a third time');
 like(failure(sprintf($moving, 1000)), qr/source changed between two readings/, 'rows that move each time are an error');
-# Less the shift of before, rows are infinite
-create_everywhere(q{CREATE FUNCTION leaping() RETURNS TABLE (x float8) LANGUAGE plpgsql AS $$
+# Less the shift of before, rows are infinite, and a value is rounded that is the only one by then
+create_everywhere(q{CREATE FUNCTION leaping() RETURNS TABLE (x float8, y float8) LANGUAGE plpgsql AS $$
 	DECLARE
 		readings int := coalesce(current_setting('test.readings', true), '0')::int + 1;
 		place int := (SELECT count(*) FROM points);
 	BEGIN
 		PERFORM set_config('test.readings', readings::text, false);
-		RETURN QUERY SELECT CASE WHEN readings = 1 THEN 1e38 + place * 1e32 + i % 3 * 1e30 ELSE (i % 3 - 1) * 3e38 END::float8 FROM generate_series(1, 300) i;
+		RETURN QUERY SELECT CASE WHEN readings = 1 THEN 1e38 + place * 1e32 + i % 3 * 1e30 ELSE (i % 3 - 1) * 3e38 END::float8,
+			1700000000.123::float8 + CASE WHEN readings = 1 THEN i % 3 * place ELSE 0 END FROM generate_series(1, 300) i;
 	END $$});
-is(sql("$nodes SELECT sum(size), min(centroid[1]) < -1e38 FROM gkmeans_fit('SELECT * FROM leaping()', '{x}', 3)"), '900|t', 'rows on both sides of where they lay');
+is(sql("$nodes SELECT sum(size), min(centroid[1]) < -1e38, bool_and(centroid[2] = 1700000000.123) FROM gkmeans_fit('SELECT * FROM leaping()', '{x,y}', 3)"), '900|t|t', 'rows on both sides of where they lay, and one value');
 sql("SELECT FROM gkmeans_create_model('apart', 'SELECT 3e38::float8 + 1e34 * (i % 10) AS x FROM generate_series(1, 100) i', '{x}', 3)");
 like(failure("$nodes SELECT FROM gkmeans_evaluate('apart', 'SELECT -3e38::float8 AS x FROM points')"), qr/ERROR:  node "\w": feature "x" is out of range.*Less the shift of the model/s, 'rows that the shift of a model makes infinite');
 sql('DROP TABLE apart');
