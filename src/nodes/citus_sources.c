@@ -115,7 +115,7 @@ static const char *
 find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTasks *tasks)
 {
 	int			nest_level = NewGUCNestLevel();
-	const PlannedStmt *plan = gk_query_plan(text, query, InvalidOid, set_styles, NULL)->plan;
+	const PlannedStmt *plan = gk_query_plan_by_names(text, query, set_styles)->plan;
 	const char *reason = gk_citus_plan_tasks(plan, tasks);
 
 	AtEOXact_GUC(true, nest_level);

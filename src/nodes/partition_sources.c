@@ -276,8 +276,8 @@ const GkNodeSources *
 gk_partition_node_sources(const char *source, const char **reason)
 {
 	const GkSourceText *text = gk_source_text(source);
-	GkSourceQuery *query = gk_query_plan(text, psprintf("SELECT * FROM %s AS source", text->from),
-										 InvalidOid, NULL, NULL);
+	GkSourceQuery *query = gk_query_plan_by_names(text, psprintf("SELECT * FROM %s AS source",
+																 text->from), NULL);
 	Scans		scans = {.plan = query->plan};
 
 	*reason = NULL;

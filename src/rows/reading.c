@@ -46,9 +46,6 @@
 /* How long to wait for the thread before checking for interrupts, in milliseconds. */
 #define WAIT_MILLISECONDS 10
 
-/* How often a source is planned again, at most, that changes all the time. */
-#define MOST_PLANS 10
-
 /* How often rows are read again, at most, because the shift was not theirs. */
 #define MOST_READINGS 3
 
@@ -474,7 +471,7 @@ refuse_plan(void)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("source changed while it was being planned"),
 			 errdetail("It was planned %d times, and what it names changed each time.",
-					   MOST_PLANS + 1),
+					   GK_MOST_PLANS + 1),
 			 errhint("Try again.")));
 }
 
@@ -516,7 +513,7 @@ prepare_query(const GkSource *source, GkFeedQuery *feeding)
 	prepare_once(source, feeding);
 	for (int i = 0; gk_query_is_old(feeding->query); i++)
 	{
-		if (i == MOST_PLANS)
+		if (i == GK_MOST_PLANS)
 			refuse_plan();
 		prepare_once(source, feeding);
 	}
@@ -780,29 +777,6 @@ replace_snapshot(void)
 }
 
 /*
- * Pushes the snapshot to read by; true if it is newer.  What has changed meanwhile is planned
- * again: the planner lists the children of a table before it waits for them, and leaves out those
- * that are gone by then.
- */
-static bool
-push_snapshot(const GkSource *source, GkFeedQuery *feeding)
-{
-	bool		is_old;
-	bool		is_newer = gk_query_push_snapshot(feeding->query, &is_old);
-
-	for (int i = 0; is_old && i < MOST_PLANS; i++)
-	{
-		prepare_query(source, feeding);
-		(void) gk_query_push_snapshot(feeding->query, &is_old);
-		replace_snapshot();
-	}
-	/* privileges and the like, which others may change all the time, do no harm */
-	if (is_old && gk_query_is_overtaken(feeding->query))
-		refuse_plan();
-	return is_newer;
-}
-
-/*
  * Raises an error if a snapshot that must be kept misses rows: that of a transaction, where these
  * are to be written by, or that of the first of two readings.  A SELECT would not tell, but it does
  * not delete what was written by those rows either.
@@ -839,19 +813,28 @@ is_named_anew(const GkFeedQuery *feeding)
 }
 
 /*
- * Prepares the query again while its names may have meant something else just when it was analysed:
- * what the snapshot was checked for is what they mean now.
+ * Prepares the query again while it is old, or its names may have meant something else just when it
+ * was analysed: the snapshot was checked for what they mean now.  The planner lists the children of
+ * a table before it waits for them, and leaves out those that are gone by then.
  */
 static void
-follow_names(const GkSource *source, GkFeedQuery *feeding, GkRows *rows)
+follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool is_second,
+			   bool is_old)
 {
-	for (int i = 0; i < MOST_PLANS && is_named_anew(feeding); i++)
+	for (int i = 0; (is_old || is_named_anew(feeding)) && i < GK_MOST_PLANS; i++)
 	{
+		is_old = false;
 		prepare_query(source, feeding);
-		rows->is_newer |= push_snapshot(source, feeding);
-		replace_snapshot();
-		check_snapshot(source, feeding, false);
+		if (!is_second)
+		{
+			rows->is_newer |= gk_query_push_snapshot(feeding->query, &is_old);
+			replace_snapshot();
+		}
+		check_snapshot(source, feeding, is_second);
 	}
+	/* privileges and the like, which others may change all the time, do no harm */
+	if (is_old && gk_query_is_overtaken(feeding->query))
+		refuse_plan();
 }
 
 /*
@@ -862,29 +845,26 @@ static void
 begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 {
 	Snapshot   *kept = source->spec.snapshot;
-	bool		is_second = kept != NULL && *kept != NULL;
+	bool		is_second = source->read_by != NULL || (kept != NULL && *kept != NULL);
+	bool		is_old = false;
 	Snapshot	snapshot;
 
 	if (gk_source_is_current(source))
 		*feeding = *source->feeding;
 	else
 		prepare_query(source, feeding);
-	if (source->read_by != NULL)
-	{
-		PushActiveSnapshot(RestoreSnapshot(source->read_by));
-		return;
-	}
 	/* Citus' workers read what is there now, and so must its shards here */
-	if (is_second && !feeding->query->is_of_citus)
+	if (source->read_by != NULL)
+		PushActiveSnapshot(RestoreSnapshot(source->read_by));
+	else if (is_second && !feeding->query->is_of_citus)
 		PushActiveSnapshot(*kept);
 	else
-		rows->is_newer = push_snapshot(source, feeding);
+		rows->is_newer = gk_query_push_snapshot(feeding->query, &is_old);
 	check_snapshot(source, feeding, is_second);
-	if (!is_second)
-		follow_names(source, feeding, rows);
+	follow_changes(source, feeding, rows, is_second, is_old);
 	if (kept != NULL && !is_second)
 		*kept = RegisterSnapshot(GetActiveSnapshot());
-	if (!source->spec.of_node || !IsolationUsesXactSnapshot())
+	if (!source->spec.of_node || !IsolationUsesXactSnapshot() || source->read_by != NULL)
 		return;
 	snapshot = GetActiveSnapshot();
 	source->feeding = palloc(sizeof(GkFeedQuery));
@@ -934,14 +914,17 @@ check_shards(const GkFeedQuery *feeding)
  * its shards may have been moved or split meanwhile.
  */
 static void
-follow_shards(const GkSource *source, GkFeedQuery *feeding)
+follow_shards(const GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 {
+	bool		is_old;
+
 	AcceptInvalidationMessages();
 	if (feeding->changes == SharedInvalidMessageCounter)
 		return;
 	prepare_query(source, feeding);
-	(void) push_snapshot(source, feeding);
+	rows->is_newer |= gk_query_push_snapshot(feeding->query, &is_old);
 	replace_snapshot();
+	follow_changes(source, feeding, rows, false, is_old);
 	/* the feed is made for rows that come here */
 	if (!feeding->query->is_of_citus)
 		gk_refuse_change();
@@ -955,7 +938,7 @@ read_pushed(const GkSource *source, Reading *reading, GkFeedQuery *feeding, GkJo
 	if (feeding->query->is_of_citus && IsolationUsesXactSnapshot())
 		check_shards(feeding);
 	else if (feeding->query->is_of_citus)
-		follow_shards(source, feeding);
+		follow_shards(source, feeding, rows);
 	gk_source_check_ids(source);
 	read_once(reading, feeding, job, rows);
 }

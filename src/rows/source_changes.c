@@ -406,7 +406,7 @@ is_any_changed(const List *tables, const List *functions, Snapshot snapshot,
 
 	if (gk_is_latest(snapshot))
 		return false;
-	path = gk_search_path(snapshot, NULL);
+	path = gk_search_path(snapshot, NULL, false);
 	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -449,7 +449,7 @@ gk_is_renamed(const List *relations, Snapshot snapshot)
 
 	if (relations == NIL || gk_is_latest(snapshot))
 		return false;
-	path = gk_search_path(snapshot, NULL);
+	path = gk_search_path(snapshot, NULL, false);
 	foreach(cell, relations)
 	{
 		FormData_pg_class then;
@@ -474,8 +474,8 @@ gk_is_renamed(const List *relations, Snapshot snapshot)
 bool
 gk_is_named_anew(const List *relations, const List *functions, Snapshot moment)
 {
-	/* what has come before them in the path */
-	GkSearchPath path = gk_search_path(NULL, moment);
+	/* what has come before them in the path, or was away */
+	GkSearchPath path = gk_search_path(NULL, moment, true);
 	ListCell   *cell;
 
 	foreach(cell, relations)

@@ -47,9 +47,9 @@ may_use(HeapTuple row, TupleDesc description)
 		aclmask(privileges, user, owner, ACL_USAGE, ACLMASK_ANY) != 0;
 }
 
-/* What the name of a schema means to a snapshot; without one what it means now. */
+/* What the name of a schema means to a snapshot, without one now, and where its row is. */
 static Oid
-find_schema(const char *name, Snapshot snapshot)
+find_schema(const char *name, Snapshot snapshot, ItemPointer place)
 {
 	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
 	Oid			schema = InvalidOid;
@@ -62,7 +62,10 @@ find_schema(const char *name, Snapshot snapshot)
 	scan = systable_beginscan(catalog, NamespaceNameIndexId, true, snapshot, 1, &key);
 	row = systable_getnext(scan);
 	if (HeapTupleIsValid(row) && may_use(row, RelationGetDescr(catalog)))
+	{
 		schema = ((Form_pg_namespace) GETSTRUCT(row))->oid;
+		*place = row->t_self;
+	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return schema;
@@ -73,15 +76,16 @@ bool
 gk_is_schema_changed(Oid schema, Snapshot first, Snapshot last)
 {
 	const char *name = get_namespace_name(schema);
+	ItemPointerData place;
 
-	return name == NULL || find_schema(name, first) != find_schema(name, last);
+	return name == NULL || find_schema(name, first, &place) != find_schema(name, last, &place);
 }
 
 /* The schemas of the search_path. */
 GkSearchPath
-gk_search_path(Snapshot first, Snapshot last)
+gk_search_path(Snapshot first, Snapshot last, bool by_row)
 {
-	GkSearchPath path = {.first = first,.last = last};
+	GkSearchPath path = {.first = first,.last = last,.by_row = by_row};
 	List	   *names;
 	ListCell   *cell;
 
@@ -91,14 +95,18 @@ gk_search_path(Snapshot first, Snapshot last)
 	{
 		const char *name = lfirst(cell);
 		Meaning    *schema = palloc(sizeof(Meaning));
+		ItemPointerData then;
+		ItemPointerData now;
 
 		if (strcmp(name, "$user") == 0)
 			name = GetUserNameFromId(GetUserId(), true);
 		/* the role was dropped */
 		if (name == NULL)
 			continue;
-		schema->first = find_schema(name, first);
-		schema->last = find_schema(name, last);
+		schema->first = find_schema(name, first, &then);
+		schema->last = find_schema(name, last, &now);
+		if (by_row && schema->first == schema->last && !ItemPointerEquals(&then, &now))
+			schema->last = InvalidOid;
 		if (OidIsValid(schema->first))
 			path.schemas = lappend(path.schemas, schema);
 	}
@@ -107,7 +115,7 @@ gk_search_path(Snapshot first, Snapshot last)
 
 /* The table of a name in a schema that a snapshot sees, as above; InvalidOid if there is none. */
 static Oid
-find_table_named(const char *name, Oid schema, Snapshot snapshot)
+find_table_named(const char *name, Oid schema, Snapshot snapshot, ItemPointer place)
 {
 	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
 	Oid			table = InvalidOid;
@@ -122,7 +130,10 @@ find_table_named(const char *name, Oid schema, Snapshot snapshot)
 	scan = systable_beginscan(catalog, ClassNameNspIndexId, true, snapshot, 2, keys);
 	row = systable_getnext(scan);
 	if (HeapTupleIsValid(row))
+	{
 		table = ((Form_pg_class) GETSTRUCT(row))->oid;
+		*place = row->t_self;
+	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return table;
@@ -140,20 +151,25 @@ gk_meant_other_table(Oid table, const GkSearchPath *path)
 	foreach(cell, path->schemas)
 	{
 		const Meaning *schema = lfirst(cell);
-		Oid			first = find_table_named(name, schema->first, path->first);
+		ItemPointerData then;
+		ItemPointerData now;
+		Oid			first = find_table_named(name, schema->first, path->first, &then);
 
 		if (first == table)
 			return false;
-		if (OidIsValid(first) && find_table_named(name, schema->last, path->last) != first)
+		if (OidIsValid(first) &&
+			(find_table_named(name, schema->last, path->last, &now) != first ||
+			 (path->by_row && !ItemPointerEquals(&then, &now))))
 			return true;
 	}
 	return false;
 }
 
-/* True if a snapshot does not see a function by its name in a schema. */
+/* True if the last snapshot does not see a function by its name in a schema. */
 static bool
-is_gone(Relation catalog, const FormData_pg_proc *function, Oid schema, Snapshot snapshot)
+is_gone(Relation catalog, HeapTuple first, Oid schema, const GkSearchPath *path)
 {
+	const FormData_pg_proc *function = (Form_pg_proc) GETSTRUCT(first);
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	row;
@@ -161,14 +177,15 @@ is_gone(Relation catalog, const FormData_pg_proc *function, Oid schema, Snapshot
 
 	ScanKeyInit(&key, Anum_pg_proc_oid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(function->oid));
-	scan = systable_beginscan(catalog, ProcedureOidIndexId, true, snapshot, 1, &key);
+	scan = systable_beginscan(catalog, ProcedureOidIndexId, true, path->last, 1, &key);
 	row = systable_getnext(scan);
 	if (HeapTupleIsValid(row))
 	{
 		const FormData_pg_proc *seen = (Form_pg_proc) GETSTRUCT(row);
 
 		is_there = seen->pronamespace == schema &&
-			strcmp(NameStr(seen->proname), NameStr(function->proname)) == 0;
+			strcmp(NameStr(seen->proname), NameStr(function->proname)) == 0 &&
+			(!path->by_row || ItemPointerEquals(&first->t_self, &row->t_self));
 	}
 	systable_endscan(scan);
 	return !is_there;
@@ -190,7 +207,7 @@ has_lost_function(const char *name, Meaning schema, const GkSearchPath *path)
 				ObjectIdGetDatum(schema.first));
 	scan = systable_beginscan(catalog, ProcedureNameArgsNspIndexId, true, path->first, 2, keys);
 	while (!has_lost && HeapTupleIsValid(row = systable_getnext(scan)))
-		has_lost = is_gone(catalog, (Form_pg_proc) GETSTRUCT(row), schema.last, path->last);
+		has_lost = is_gone(catalog, row, schema.last, path);
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return has_lost;

@@ -13,11 +13,12 @@ typedef struct GkSearchPath
 {
 	Snapshot	first;
 	Snapshot	last;
+	bool		by_row;			/* what was written in between counts as another */
 	List	   *schemas;
 } GkSearchPath;
 
 /* Looks them up. */
-extern GkSearchPath gk_search_path(Snapshot first, Snapshot last);
+extern GkSearchPath gk_search_path(Snapshot first, Snapshot last, bool by_row);
 
 /*
  * True if the first snapshot sees another table (or view) of the same name before a table in the

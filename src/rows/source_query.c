@@ -504,6 +504,19 @@ gk_query_is_named_anew(const GkSourceQuery *query)
 	return is_named_anew;
 }
 
+/* Plans a query again while its names change. */
+GkSourceQuery *
+gk_query_plan_by_names(const GkSourceText *source, const char *text, GkCheckQuery check)
+{
+	GkSourceQuery *query;
+	int			plans = 0;
+
+	do
+		query = gk_query_plan(source, text, InvalidOid, check, NULL);
+	while (++plans < GK_MOST_PLANS && gk_query_is_named_anew(query));
+	return query;
+}
+
 /* True if what the query names has been replaced since it was analysed. */
 bool
 gk_query_is_overtaken(const GkSourceQuery *query)

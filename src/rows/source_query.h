@@ -40,6 +40,9 @@ typedef struct GkSourceQuery
 	char	   *moment;			/* … and a snapshot of then, serialized; NULL = nothing changes */
 } GkSourceQuery;
 
+/* How often a query is planned again, at most, if what it names changes all the time. */
+#define GK_MOST_PLANS 10
+
 /* Raises an error where an analysed query must not be planned. */
 typedef void (*GkCheckQuery) (const Query *query, const void *context);
 
@@ -50,6 +53,13 @@ typedef void (*GkCheckQuery) (const Query *query, const void *context);
  */
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter,
 									GkCheckQuery check, const void *context);
+
+/*
+ * The same without a parameter, and again while a name may not have meant, when it was analysed,
+ * what it means now: for what is read otherwise than by gk_query_run().
+ */
+extern GkSourceQuery *gk_query_plan_by_names(const GkSourceText *source, const char *text,
+											 GkCheckQuery check);
 
 /*
  * True if the own transaction has changed what it names since it was analysed: functions that the

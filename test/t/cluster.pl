@@ -180,6 +180,18 @@ is(sql("$nodes SELECT sum(size), min(centroid[1]) < -1e38, bool_and(centroid[2] 
 sql("SELECT FROM gkmeans_create_model('apart', 'SELECT 3e38::float8 + 1e34 * (i % 10) AS x FROM generate_series(1, 100) i', '{x}', 3)");
 like(failure("$nodes SELECT FROM gkmeans_evaluate('apart', 'SELECT -3e38::float8 AS x FROM points')"), qr/ERROR:  node "\w": feature "x" is out of range.*Less the shift of the model/s, 'rows that the shift of a model makes infinite');
 sql('DROP TABLE apart');
+# The names of a source come to mean other tables between two readings of a node
+create_everywhere(q{CREATE EXTENSION dblink; CREATE SCHEMA live; CREATE SCHEMA behind;
+	CREATE TABLE live.points AS SELECT i AS id, (SELECT count(*) FROM points) * 1e7 + i % 3 AS x FROM generate_series(1, 30) i;
+	CREATE TABLE behind.points AS TABLE live.points;
+	CREATE FUNCTION swap_once(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+		IF id = 30 AND current_setting('test.is_swapped', true) IS NULL THEN
+			PERFORM set_config('test.is_swapped', 'yes', false), dblink_exec(format('host=%s port=%s dbname=%s', split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database()),
+				'BEGIN; ALTER SCHEMA live RENAME TO older; ALTER SCHEMA behind RENAME TO live; COMMIT');
+		END IF;
+		RETURN true;
+	END $$});
+like(failure("$nodes SELECT FROM gkmeans_fit('SELECT * FROM live.points WHERE swap_once(id)', '{x}', 3)"), qr/source changed between two readings/, 'schemas that are swapped between two readings of a node');
 my $report = 'SELECT rows_read, rows_skipped, dimension, k_effective, iterations, converged, inertia, best_start, quality FROM gkmeans_last_fit()';
 my $query = "SELECT FROM gkmeans_fit('points', '{x,small}', 5)";
 is(sql("$nodes $query; $report"), sql("$query; $report"), 'the report says the same');

@@ -243,5 +243,24 @@ sql('GRANT USAGE ON FOREIGN SERVER east TO reader');
 is(sql("$as_reader " . sprintf($fit_of, 'kept') . '; SELECT nodes FROM gkmeans_last_fit()'), "199\n1", 'a policy that the node checks');
 like(sql("$as_reader " . sprintf($fit_of, 'seen') . '; SELECT engine_reason FROM gkmeans_last_fit()'), qr/^1200\n.*read as the owner of a view/, 'a view of another role');
 
+# A name that means another table while the source is planned, and then that of before again
+sql(sprintf q{
+	CREATE EXTENSION dblink;
+	CREATE SCHEMA live;
+	CREATE SCHEMA behind;
+	CREATE FOREIGN TABLE live.points (id int, x float8) SERVER east OPTIONS (schema_name 'data', table_name 'first');
+	ALTER FOREIGN TABLE live.points ALTER id OPTIONS (column_name 'the id');
+	CREATE FOREIGN TABLE behind.points (id int, x float8) SERVER west OPTIONS (schema_name 'data', table_name 'second');
+	ALTER FOREIGN TABLE behind.points ALTER id OPTIONS (column_name 'the id');
+	CREATE FUNCTION swap() RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+		IF current_setting('test.is_swapped', true) IS NULL THEN
+			PERFORM set_config('test.is_swapped', 'yes', false), dblink_exec('host=%s port=%s dbname=postgres',
+				'BEGIN; ALTER SCHEMA live RENAME TO between; ALTER SCHEMA behind RENAME TO live; ALTER SCHEMA between RENAME TO behind; COMMIT');
+		END IF;
+		RETURN true;
+	END $$;
+	SELECT swap()}, $node->host, $node->port);
+is(sql("SET gkmeans.nodes = 'auto'; SELECT sum(size) FROM gkmeans_fit('SELECT * FROM live.points WHERE swap()', '{x}', 3); SELECT nodes FROM gkmeans_last_fit()"), "1200\n1", 'schemas that are swapped back while the source is planned');
+
 $_->stop for $node, $remote;
 done_testing();
