@@ -812,6 +812,18 @@ is_named_anew(const GkFeedQuery *feeding)
 		gk_query_is_named_anew(feeding->query);
 }
 
+/* Prepares the query again; true if its names mean what they did. */
+static bool
+prepare_again(const GkSource *source, GkFeedQuery *feeding)
+{
+	const GkSourceQuery *before = feeding->query;
+
+	prepare_query(source, feeding);
+	return equal(before->tables, feeding->query->tables) &&
+		equal(before->named, feeding->query->named) &&
+		equal(before->functions, feeding->query->functions);
+}
+
 /*
  * Prepares the query again while it is old, or its names may have meant something else just when it
  * was analysed: the snapshot was checked for what they mean now.  The planner lists the children of
@@ -821,10 +833,12 @@ static void
 follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool is_second,
 			   bool is_old)
 {
+	bool		is_named_alike = true;
+
 	for (int i = 0; (is_old || is_named_anew(feeding)) && i < GK_MOST_PLANS; i++)
 	{
 		is_old = false;
-		prepare_query(source, feeding);
+		is_named_alike &= prepare_again(source, feeding);
 		if (!is_second)
 		{
 			rows->is_newer |= gk_query_push_snapshot(feeding->query, &is_old);
@@ -833,7 +847,8 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		check_snapshot(source, feeding, is_second);
 	}
 	/* privileges and the like, which others may change all the time, do no harm */
-	if (is_old && gk_query_is_overtaken(feeding->query))
+	if ((is_old && gk_query_is_overtaken(feeding->query)) ||
+		(!is_named_alike && is_named_anew(feeding)))
 		refuse_plan();
 }
 
