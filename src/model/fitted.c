@@ -11,6 +11,7 @@
 #include "alloc.h"
 #include "definition.h"
 #include "deviations.h"
+#include "exact.h"
 #include "fitted.h"
 #include "map.h"
 #include "nearest.h"
@@ -131,6 +132,23 @@ draft_ids(GkDraft *draft, const GkCall *call)
 	pfree(ids);
 }
 
+/*
+ * Refuses centroids that are no real numbers.  The sums round each row to their grid: the mean of a
+ * cluster that weighs next to nothing beside others can leave the range of its rows.
+ */
+static void
+check_points(const GkFit *fit, int dimension)
+{
+	for (int64 i = 0; i < fit->k * dimension; i++)
+		if (!gk_is_real(fit->model.points[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("the centroid of a cluster is out of range"),
+					 errdetail("It weighs so little beside the other clusters that its mean has "
+							   "lost its digits."),
+					 errhint("Leave out rows of such weights, or values near the end of real.")));
+}
+
 /* How rows are compared. */
 static void
 draft_comparison(GkDraft *draft, const GkCall *call)
@@ -140,6 +158,7 @@ draft_comparison(GkDraft *draft, const GkCall *call)
 	int			d = spec->dimension;
 	int			k = (int) fit->k;
 
+	check_points(fit, d);
 	gk_draft_text(draft, GK_MODEL_METRIC, spec->metric == GK_COSINE ? "cosine" : "euclidean");
 	gk_draft_set(draft, GK_MODEL_K, Int32GetDatum(k));
 	gk_draft_set(draft, GK_MODEL_DIMENSION, Int32GetDatum(d));

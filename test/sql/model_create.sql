@@ -49,6 +49,7 @@ CREATE SCHEMA "Other Schema";
 SELECT lives_ok(format('SELECT gkmeans_create_model(%L, ''iris'', ''{sepal_length}'', 2)', name), 'a model ' || name) FROM unnest(ARRAY['gk_test.qualified', '"Other Schema"."The Model"', 'UPPER']) name;
 SELECT is(gkmeans_predict('"Other Schema"."The Model"', 4.0), gkmeans_predict('upper', 4.0), 'they are there');
 SELECT fails_with($$SELECT gkmeans_create_model('no_schema.m', 'iris', '{sepal_length}', 2)$$, '3F000', 'a schema that is not there');
+SELECT fails_with($$SELECT gkmeans_create_model('never', 'SELECT * FROM (VALUES (1e-29::float8, 0::float8), (1e-4, 3e38), (1e26, 1e30)) v (w, x)', '{x}', 5, weight_column => 'w')$$, '22003', 'a mean that lost its digits', 'the centroid of a cluster is out of range');
 SELECT fails_with($$SELECT gkmeans_create_model('pg_temp.t', 'iris', '{sepal_length}', 2)$$, '0A000', 'a temporary model');
 SELECT fails_with($$SELECT gkmeans_create_model(NULL, 'iris', '{sepal_length}', 2)$$, '22004', 'no name');
 SELECT fails_with($$SELECT gkmeans_create_model('never', 'SELECT 1 / (id - 20) AS x FROM iris', '{x}', 2)$$, '22012', 'an error in the source');
