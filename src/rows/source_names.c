@@ -28,6 +28,7 @@
 /* What the name of a schema means. */
 typedef struct Meaning
 {
+	const char *name;
 	Oid			first;			/* InvalidOid = nothing that the user could use */
 	Oid			last;
 } Meaning;
@@ -81,7 +82,19 @@ gk_is_schema_changed(Oid schema, Snapshot first, Snapshot last)
 	return name == NULL || find_schema(name, first, &place) != find_schema(name, last, &place);
 }
 
-/* The schemas of the search_path. */
+/* True if a path has a name of a schema already. */
+static bool
+has_name(const GkSearchPath *path, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, path->schemas)
+		if (strcmp(((const Meaning *) lfirst(cell))->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* The schemas of the search_path, which can be as long as the owner of a model likes. */
 GkSearchPath
 gk_search_path(Snapshot first, Snapshot last, bool by_row)
 {
@@ -94,15 +107,18 @@ gk_search_path(Snapshot first, Snapshot last, bool by_row)
 	foreach(cell, names)
 	{
 		const char *name = lfirst(cell);
-		Meaning    *schema = palloc(sizeof(Meaning));
+		Meaning    *schema;
 		ItemPointerData then;
 		ItemPointerData now;
 
+		CHECK_FOR_INTERRUPTS();
 		if (strcmp(name, "$user") == 0)
 			name = GetUserNameFromId(GetUserId(), true);
 		/* the role was dropped */
-		if (name == NULL)
+		if (name == NULL || has_name(&path, name))
 			continue;
+		schema = palloc(sizeof(Meaning));
+		schema->name = name;
 		schema->first = find_schema(name, first, &then);
 		schema->last = find_schema(name, last, &now);
 		if (by_row && schema->first == schema->last && !ItemPointerEquals(&then, &now))
@@ -222,7 +238,7 @@ gk_meant_other_function(Oid function, const GkSearchPath *path)
 	ListCell   *cell;
 
 	if (name == NULL || gk_is_schema_changed(schema, path->first, path->last) ||
-		has_lost_function(name, (Meaning) {schema, schema}, path))
+		has_lost_function(name, (Meaning) {.first = schema,.last = schema}, path))
 		return true;
 	foreach(cell, path->schemas)
 		if (has_lost_function(name, *(const Meaning *) lfirst(cell), path))

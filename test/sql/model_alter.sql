@@ -107,6 +107,17 @@ CREATE EVENT TRIGGER gk_swap_back ON ddl_command_end WHEN TAG IN ('CREATE INDEX'
 SELECT fails_with($$SELECT gkmeans_import_model('gk_one.made', '{{1},{2}}')$$, '55000', 'a model whose index another table got', 'could not create gk_one.made', 'Its schema was renamed meanwhile.', 'Try again.');
 DROP EVENT TRIGGER gk_swap_back;
 DROP EVENT TRIGGER gk_swap;
+
+-- A path that is long: each name in it is looked up once, also by who refits the model.
+CREATE FUNCTION public.alter_something() RETURNS int LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE something (); DROP TABLE something; RETURN 0; END $$;
+CREATE FUNCTION public.alter_while_planned() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN public.alter_something(); END $$;
+SELECT gkmeans_create_model('public.long_path', 'SELECT i AS x FROM generate_series(1, 9) i WHERE i > public.alter_while_planned()', '{x}', 2);
+SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('search_path', repeat('public, ', 20000) || 'pg_catalog'));
+CREATE FUNCTION looks_at_schemas() RETURNS bigint LANGUAGE sql AS $$ SELECT idx_scan FROM pg_stat_xact_sys_tables WHERE relid = 'pg_namespace'::regclass $$;
+SELECT looks_at_schemas() AS before \gset
+SELECT is((SELECT count(*) FROM gkmeans_refit('public.long_path')), 1::bigint, 'a refit by a long path');
+SELECT cmp_ok(looks_at_schemas() - :before, '<', 1000::bigint, 'looks at few schemas');
+
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_alter_model('m', '{"k": 4}')$$, '25006', 'a read-only transaction');
 
