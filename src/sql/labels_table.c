@@ -688,6 +688,26 @@ is_written_since(const GkLabelsTable *table, Snapshot snapshot)
 	return gk_is_replaced(family, NIL, &with_own) || gk_have_other_rows(family, &with_own);
 }
 
+/* Raises the error of a table that others have changed since the transaction began. */
+static void
+refuse_snapshot(const GkLabelsTable *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("Table %s was written, altered or moved after this transaction began.",
+					   table->output.name),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/* True if a shard of the table was moved or split since the transaction began, and that matters. */
+static bool
+has_moved(const GkLabelsTable *table)
+{
+	return IsolationUsesXactSnapshot() && table->if_exists != GK_EXISTS_APPEND &&
+		gk_citus_has_moved(list_make1_oid(table->output.relation_id), GetTransactionSnapshot());
+}
+
 /*
  * Raises an error if the table is not the one that the transaction sees: rows that were committed
  * since, or written anew by ALTER TABLE, may be newer than the labels, or would stay beside them,
@@ -697,14 +717,8 @@ static void
 check_snapshot(const GkLabelsTable *table)
 {
 	if (IsolationUsesXactSnapshot() &&
-		(is_written_since(table, GetTransactionSnapshot()) ||
-		 gk_citus_has_moved(list_make1_oid(table->output.relation_id), GetTransactionSnapshot())))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Table %s was written, altered or moved after this transaction began.",
-						   table->output.name),
-				 errhint("The transaction might succeed if retried.")));
+		(is_written_since(table, GetTransactionSnapshot()) || has_moved(table)))
+		refuse_snapshot(table);
 }
 
 /* Appends to another table that has the name now, if it is the caller's: nothing is lost there. */
@@ -960,6 +974,9 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 		gk_use_labels(rows, table->id_type, citus, write_labels, &writing);
 	if (rows != NULL && rows != labels->rows)
 		tuplestore_end(rows);
+	/* the first command waited for who moved a shard, but does not see what came there */
+	if (citus && has_moved(table))
+		refuse_snapshot(table);
 	analyze_table(table, written);
 	AtEOXact_GUC(true, nest_level);
 }
