@@ -463,18 +463,6 @@ check_forbidden(const GkSource *source, const GkFeedQuery *feeding)
 				 errhint("Try again.")));
 }
 
-/* Reports that there is no plan of the source as it is. */
-static void
-refuse_plan(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("source changed while it was being planned"),
-			 errdetail("It was planned %d times, and what it names changed each time.",
-					   GK_MOST_PLANS + 1),
-			 errhint("Try again.")));
-}
-
 /*
  * Prepares the query once, without partitionwise aggregation, because a process must have only one
  * share.
@@ -514,7 +502,7 @@ prepare_query(const GkSource *source, GkFeedQuery *feeding)
 	for (int i = 0; gk_query_is_old(feeding->query); i++)
 	{
 		if (i == GK_MOST_PLANS)
-			refuse_plan();
+			gk_query_refuse_plan();
 		prepare_once(source, feeding);
 	}
 }
@@ -819,9 +807,7 @@ prepare_again(const GkSource *source, GkFeedQuery *feeding)
 	const GkSourceQuery *before = feeding->query;
 
 	prepare_query(source, feeding);
-	return equal(before->tables, feeding->query->tables) &&
-		equal(before->named, feeding->query->named) &&
-		equal(before->functions, feeding->query->functions);
+	return gk_query_are_alike(before, feeding->query);
 }
 
 /*
@@ -849,7 +835,7 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 	/* privileges and the like, which others may change all the time, do no harm */
 	if ((is_old && gk_query_is_overtaken(feeding->query)) ||
 		(!is_named_alike && is_named_anew(feeding)))
-		refuse_plan();
+		gk_query_refuse_plan();
 }
 
 /*

@@ -504,16 +504,43 @@ gk_query_is_named_anew(const GkSourceQuery *query)
 	return is_named_anew;
 }
 
+/* True if two plans name the same. */
+bool
+gk_query_are_alike(const GkSourceQuery *one, const GkSourceQuery *other)
+{
+	return equal(one->tables, other->tables) && equal(one->named, other->named) &&
+		equal(one->functions, other->functions);
+}
+
+/* Reports that there is no plan of the source as it is. */
+void
+gk_query_refuse_plan(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("source changed while it was being planned"),
+			 errdetail("It was planned %d times, and what it names changed each time.",
+					   GK_MOST_PLANS + 1),
+			 errhint("Try again.")));
+}
+
 /* Plans a query again while its names change. */
 GkSourceQuery *
 gk_query_plan_by_names(const GkSourceText *source, const char *text, GkCheckQuery check)
 {
-	GkSourceQuery *query;
-	int			plans = 0;
+	GkSourceQuery *query = gk_query_plan(source, text, InvalidOid, check, NULL);
+	bool		is_alike = true;
 
-	do
+	for (int i = 0; i < GK_MOST_PLANS && gk_query_is_named_anew(query); i++)
+	{
+		const GkSourceQuery *before = query;
+
 		query = gk_query_plan(source, text, InvalidOid, check, NULL);
-	while (++plans < GK_MOST_PLANS && gk_query_is_named_anew(query));
+		is_alike &= gk_query_are_alike(before, query);
+	}
+	/* privileges and the like, which others may change all the time, do no harm */
+	if (!is_alike && gk_query_is_named_anew(query))
+		gk_query_refuse_plan();
 	return query;
 }
 
