@@ -69,10 +69,13 @@ begin_kernel(FinishArguments a, CentroidArguments c, bool prepares)
 		*c.scale = {};
 }
 
-/* Replaces a feature of a centroid; the square of its step, and in *gain what its mean explains. */
+/*
+ * Replaces a feature of a centroid; the square of its step, and in *gain what its mean explains,
+ * which is `mean` times a ratio.
+ */
 static __device__ __forceinline__ double
-replace_feature(const FinishArguments &a, int64_t cluster, int j, double mean, double norm,
-				double *gain)
+replace_feature(const FinishArguments &a, int64_t cluster, int j, double mean, double ratio,
+				double norm, double *gain)
 {
 	double	   *feature = a.centroids + cluster * a.d + j;
 	double		fresh = mean;
@@ -81,7 +84,7 @@ replace_feature(const FinishArguments &a, int64_t cluster, int j, double mean, d
 	if (a.end.spherical)
 		fresh = norm > 0.0 ? GK_DIV(mean, norm) : *feature;
 	step = GK_SUB(fresh, *feature);
-	*gain = gk_gain(mean, a.origin[j], fresh);
+	*gain = gk_gain(GK_MUL(mean, ratio), a.origin[j], fresh);
 	*feature = fresh;
 	return GK_MUL(step, step);
 }
@@ -102,6 +105,8 @@ update_centroid(const FinishArguments &a, int64_t c, UpdateRoom *room)
 {
 	int			lane = threadIdx.x % 32;
 	double		weight = value_of(a, c * (a.d + 1) + a.d);
+	double		divisor = a.end.spherical && weight > 0.0 ? gk_direction_weight(weight) : weight;
+	double		ratio = weight > 0.0 ? GK_DIV(divisor, weight) : 1.0;
 	double		total = 0.0;
 
 	for (int pass = a.end.spherical ? 0 : 1; pass < 2; pass++)
@@ -117,11 +122,11 @@ update_centroid(const FinishArguments &a, int64_t c, UpdateRoom *room)
 
 			if (j < a.d && weight > 0.0)
 			{
-				double		mean = gk_centroid(value_of(a, c * (a.d + 1) + j), weight,
+				double		mean = gk_centroid(value_of(a, c * (a.d + 1) + j), divisor,
 											   a.exponents[j], a.exponents[a.d]);
 
 				square = pass == 0 ? GK_MUL(mean, mean) :
-					replace_feature(a, c, j, mean, norm, &gain);
+					replace_feature(a, c, j, mean, ratio, norm, &gain);
 			}
 			room->values[0][lane] = square;
 			room->values[1][lane] = gain;

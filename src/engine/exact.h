@@ -125,6 +125,17 @@ gk_centroid(double sum, double weight, int sum_exponent, int weight_exponent)
 }
 
 /*
+ * What the sums of a cluster are divided by for a direction: a power of two near its weight.  Rows
+ * that a scale makes zeros add to the weight alone, and so change no bit of the direction; without
+ * that they would go to and fro between clusters that are as near.
+ */
+GK_INLINE double
+gk_direction_weight(double weight)
+{
+	return gk_power_of_two(ilogb(weight));
+}
+
+/*
  * What a coordinate of a cluster's mean adds to `between` of an update: its square to the origin
  * of the grid less that to the new centroid.  Their sum in index order times the cluster's weight
  * is the cluster's part.

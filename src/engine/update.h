@@ -37,7 +37,7 @@ gk_update_coordinate(double sum, double weight, int sum_exponent, int weight_exp
 	return sum / weight * gk_power_of_two(exponent);
 }
 
-/* The mean of a cluster of weight above zero into `mean`; its norm. */
+/* The sums of a cluster over a weight above zero into `mean`; its norm. */
 static inline double
 gk_update_mean(const GkUpdate *update, const int64_t *highs, const int64_t *lows, double weight,
 			   double *mean)
@@ -66,12 +66,16 @@ gk_update_centroid(const GkUpdate *update, const int64_t *highs, const int64_t *
 	double		weight = gk_update_value(update, highs, lows, update->dimension);
 	double		shift = 0.0;
 	double		gain = 0.0;
+	double		divisor;
+	double		ratio;
 	double		norm;
 
 	*between = 0.0;
 	if (!(weight > 0.0))
 		return 0.0;
-	norm = gk_update_mean(update, highs, lows, weight, mean);
+	divisor = update->spherical ? gk_direction_weight(weight) : weight;
+	ratio = divisor / weight;
+	norm = gk_update_mean(update, highs, lows, divisor, mean);
 	for (int j = 0; j < update->dimension; j++)
 	{
 		double		fresh = !update->spherical ? mean[j]
@@ -79,7 +83,7 @@ gk_update_centroid(const GkUpdate *update, const int64_t *highs, const int64_t *
 		double		step = fresh - centroid[j];
 
 		shift += step * step;
-		gain += gk_gain(mean[j], update->grid.origin[j], fresh);
+		gain += gk_gain(mean[j] * ratio, update->grid.origin[j], fresh);
 		centroid[j] = fresh;
 	}
 	*between = gain * ldexp(weight, -update->grid.exponents[update->dimension] -

@@ -24,6 +24,13 @@ $$;
 SELECT cmp_ok(groups_found('none'), '<', 8, 'unscaled, the largest column hides the groups of the others');
 SELECT is(groups_found('auto'), 8, 'scaled, they are found');
 
+-- Rows that the scale makes zero are as near to each direction, and stay where they are
+CREATE TABLE directions AS SELECT i AS id, ('{0,3,1,0,1}'::int[])[i % 5 + 1] AS x, ('{0,3,0,3,2}'::int[])[i % 5 + 1] AS y FROM generate_series(0, 499) i;
+DO $$ BEGIN PERFORM gkmeans_fit('SELECT * FROM directions WHERE id < 5', '{x,y}', 2, initial_centroids => '{{0.5,0},{2.5,3}}', metric => 'cosine', scale => 'minmax', tol => 0, max_iter => 300); END $$;
+SELECT ok(converged, 'a fit that ends when no label changes') FROM gkmeans_last_fit();
+SELECT is((SELECT count(*) FROM gkmeans_create_model('pointing', 'directions', '{x,y}', 2, initial_centroids => '{{0.5,0},{2.5,3}}', metric => 'cosine', scale => 'minmax', id_column => 'id', labels_table => 'pointed')), 2::bigint, 'a model of them');
+SELECT is(moved, 0::bigint, 'whose refit moves none') FROM gkmeans_refit('pointing', deploy => 'always');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;

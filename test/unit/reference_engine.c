@@ -195,24 +195,27 @@ update(ReferenceEngine *e, double *shift2, double *between)
 		double	   *old = e->centroids + c * e->d;
 		double		weight = sum_value(e, &sums[e->d]);
 		double		norm2 = 0.0;
+		double		divisor;
 
 		shifts[c] = gains[c] = 0.0;
 		if (!(weight > 0.0))
 			continue;
+		divisor = e->spherical ? gk_direction_weight(weight) : weight;
 		for (int j = 0; j < e->d; j++)
 		{
-			fresh[j] = gk_centroid(sum_value(e, &sums[j]), weight, e->exponents[j],
+			fresh[j] = gk_centroid(sum_value(e, &sums[j]), divisor, e->exponents[j],
 								   e->exponents[e->d]);
 			norm2 += fresh[j] * fresh[j];
 		}
 		for (int j = 0; j < e->d; j++)
 		{
 			double		norm = sqrt(norm2);
-			double		mean = fresh[j];
+			double		mean = fresh[j] * (divisor / weight);
+			double		direction = fresh[j];
 			double		step;
 
 			if (e->spherical)
-				fresh[j] = norm > 0.0 ? mean / norm : old[j];
+				fresh[j] = norm > 0.0 ? direction / norm : old[j];
 			step = fresh[j] - old[j];
 			shifts[c] += step * step;
 			gains[c] += gk_gain(mean, e->origin[j], fresh[j]);
