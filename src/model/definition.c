@@ -36,6 +36,9 @@
 #include "settings.h"
 #include "source_changes.h"
 
+/* The most bytes of a search path. */
+#define LONGEST_PATH 65536
+
 /* Arguments that are not part of a definition. */
 static const char *const left_out[] = {
 	"model", "initial_centroids", "centroids", "names", "exported", "scale_offset", "scale_factor",
@@ -425,6 +428,18 @@ names_temporary(const char *path)
 	return false;
 }
 
+/* Refuses a search path that takes long to read: nothing ends that before it is read. */
+static void
+check_length(const char *path)
+{
+	if (strlen(path) > LONGEST_PATH)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the search_path of the model's definition is too long"),
+				 errdetail("It has %zu bytes, more than %d.", strlen(path), LONGEST_PATH),
+				 errhint("Set a shorter one with gkmeans_alter_model().")));
+}
+
 /*
  * Sets the search path of a definition, and how its constants are read.  Unless it names the schema
  * of temporary tables, these would come first.  In a function that acts as another role they are
@@ -437,6 +452,7 @@ gk_use_definition_path(const Jsonb *definition)
 
 	if (path == NULL || strspn(path, " \t\n\r\f\v") == strlen(path))
 		path = "pg_catalog";
+	check_length(path);
 	if (GetUserId() != GetOuterUserId() && !names_temporary(path))
 		path = psprintf("%s, pg_temp", path);
 	gk_set_locally("search_path", path);

@@ -44,7 +44,7 @@ relation_name(const char *source)
 	ListCell   *cell;
 	StringInfoData name;
 
-	if (!looks_like_name(source) ||
+	if (strlen(source) > GK_LONGEST_NAME || !looks_like_name(source) ||
 		!SplitIdentifierString(pstrdup(source), '.', &parts) || parts == NIL)
 		return NULL;
 	initStringInfo(&name);

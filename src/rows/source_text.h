@@ -6,6 +6,9 @@
 
 #include "postgres.h"
 
+/* The most bytes of a name as it is written: PostgreSQL reads longer ones slowly, in one go. */
+#define GK_LONGEST_NAME 2048
+
 /* What precedes the statement in `from`: a parenthesis and a newline. */
 #define GK_FROM_PREFIX 2
 

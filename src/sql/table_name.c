@@ -20,6 +20,7 @@
 #include "utils/varlena.h"
 
 #include "acting.h"
+#include "source_text.h"
 #include "table_name.h"
 
 /* The schema that the table is in, or will be created in; others may drop both at any moment. */
@@ -48,6 +49,11 @@ parse_name(const char *argument, const char *name)
 {
 	List	   *parts;
 
+	if (strlen(name) > GK_LONGEST_NAME)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("%s is not a name: it is too long", argument),
+				 errdetail("It has %zu bytes, more than %d.", strlen(name), GK_LONGEST_NAME)));
 	if (!SplitIdentifierString(pstrdup(name), '.', &parts) || parts == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_NAME),

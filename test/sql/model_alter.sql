@@ -112,10 +112,14 @@ DROP EVENT TRIGGER gk_swap;
 CREATE FUNCTION public.alter_something() RETURNS int LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE something (); DROP TABLE something; RETURN 0; END $$;
 CREATE FUNCTION public.alter_while_planned() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN public.alter_something(); END $$;
 SELECT gkmeans_create_model('public.long_path', 'SELECT i AS x FROM generate_series(1, 9) i WHERE i > public.alter_while_planned()', '{x}', 2);
-SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('search_path', repeat('public, ', 20000) || 'pg_catalog'));
+SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('search_path', repeat('public, ', 8000) || 'pg_catalog'));
 CREATE FUNCTION looks_at_schemas() RETURNS bigint LANGUAGE sql AS $$ SELECT idx_scan FROM pg_stat_xact_sys_tables WHERE relid = 'pg_namespace'::regclass $$;
 SELECT looks_at_schemas() AS before \gset
 SELECT is((SELECT count(*) FROM gkmeans_refit('public.long_path')), 1::bigint, 'a refit by a long path');
+SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('search_path', '"' || repeat('""', 40000) || '"'))$$, '54000', 'one that takes long to read', 'the search_path of the model''s definition is too long', 'It has 80002 bytes, more than 65536.');
+SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('labels_table', '"' || repeat('""', 40000) || '"', 'id_column', 'x'))$$, '42602', 'so is the name of a labels table', 'labels_table is not a name: it is too long', 'It has 80002 bytes, more than 2048.');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('"' || repeat('""', 40000) || '"', '{x}', 2)$$, '42601', 'and that of a source');
+
 SELECT cmp_ok(looks_at_schemas() - :before, '<', 1000::bigint, 'looks at few schemas');
 
 SET LOCAL transaction_read_only = on;
