@@ -121,10 +121,11 @@ gk_search_path(Snapshot first, Snapshot last, bool by_row)
 		schema->name = name;
 		schema->first = find_schema(name, first, &then);
 		schema->last = find_schema(name, last, &now);
+		if (!OidIsValid(schema->first))
+			continue;
 		if (by_row && schema->first == schema->last && !ItemPointerEquals(&then, &now))
 			schema->last = InvalidOid;
-		if (OidIsValid(schema->first))
-			path.schemas = lappend(path.schemas, schema);
+		path.schemas = lappend(path.schemas, schema);
 	}
 	return path;
 }

@@ -54,18 +54,18 @@ typedef void (*GkCheckQuery) (const Query *query, const void *context);
 extern GkSourceQuery *gk_query_plan(const GkSourceText *source, const char *text, Oid parameter,
 									GkCheckQuery check, const void *context);
 
-/* True if two plans of a text read the same relations and call the same functions. */
-extern bool gk_query_are_alike(const GkSourceQuery *one, const GkSourceQuery *other);
-
-/* Raises 55000: what the query names changed each time that it was planned. */
-extern void gk_query_refuse_plan(void);
-
 /*
  * The same without a parameter, and again while a name may not have meant, when it was analysed,
  * what it means now: for what is read otherwise than by gk_query_run().
  */
 extern GkSourceQuery *gk_query_plan_by_names(const GkSourceText *source, const char *text,
 											 GkCheckQuery check);
+
+/* True if two plans of a text read the same relations and call the same functions. */
+extern bool gk_query_are_alike(const GkSourceQuery *one, const GkSourceQuery *other);
+
+/* Raises 55000: what the query names changed each time that it was planned. */
+extern void gk_query_refuse_plan(void);
 
 /*
  * True if the own transaction has changed what it names since it was analysed: functions that the
