@@ -133,7 +133,7 @@ draft_ids(GkDraft *draft, const GkCall *call)
 }
 
 /*
- * Refuses centroids that are no real numbers.  The sums round each row to their grid: the mean of a
+ * Refuses centroids that real cannot hold.  The sums round each row to their grid: the mean of a
  * cluster that weighs next to nothing beside others can leave the range of its rows.
  */
 static void
