@@ -404,13 +404,18 @@ gk_query_plan(const GkSourceText *source, const char *text, Oid parameter, GkChe
 	return query;
 }
 
-/* What was seen when a query was analysed; NULL if the own transaction has run no command since. */
+/* What was seen when a query was analysed; NULL in parallel mode. */
+static Snapshot
+seen_at_analysis(const GkSourceQuery *query)
+{
+	return query->moment == NULL ? NULL : RegisterSnapshot(RestoreSnapshot(query->moment));
+}
+
+/* The same, or NULL if the own transaction has run no command since. */
 static Snapshot
 moment_of(const GkSourceQuery *query)
 {
-	if (query->moment == NULL || query->command == GetCurrentCommandId(false))
-		return NULL;
-	return RegisterSnapshot(RestoreSnapshot(query->moment));
+	return query->command == GetCurrentCommandId(false) ? NULL : seen_at_analysis(query);
 }
 
 /* True if the own transaction has changed what a query names since it was analysed. */
@@ -494,8 +499,7 @@ gk_query_is_replaced(const GkSourceQuery *query)
 bool
 gk_query_is_named_anew(const GkSourceQuery *query)
 {
-	Snapshot	moment = query->moment == NULL ? NULL
-		: RegisterSnapshot(RestoreSnapshot(query->moment));
+	Snapshot	moment = seen_at_analysis(query);
 	bool		is_named_anew = moment != NULL &&
 		(gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
@@ -548,8 +552,7 @@ gk_query_plan_by_names(const GkSourceText *source, const char *text, GkCheckQuer
 bool
 gk_query_is_overtaken(const GkSourceQuery *query)
 {
-	Snapshot	moment = query->moment == NULL ? NULL
-		: RegisterSnapshot(RestoreSnapshot(query->moment));
+	Snapshot	moment = seen_at_analysis(query);
 	bool		is_replaced = moment != NULL &&
 		(gk_is_replaced(query->tables, query->functions, moment) ||
 		 gk_is_renamed(query->named, moment));
