@@ -68,6 +68,7 @@ typedef struct Refit
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	bool	   *has_rows;		/* by place: in its own scale, rows belong to a cluster of it */
+	int32	   *start_places;	/* of the centroids from which the fit starts, or NULL */
 	bool	   *continues;		/* by place: a cluster of the new version continues it */
 	GkLabelsBefore *labels_before;	/* the places that it gave the rows */
 	GkDrift		drift;
@@ -630,9 +631,13 @@ find_kept(const Refit *refit, int32 *continued, bool *is_left)
 
 	(void) list_places(refit, places, points);
 	for (int64 c = 0; c < fit->k; c++)
-		if (continued[c] < 0 && !fit->is_moved[fit->clusters[c].id] &&
-			take_place(is_left, fit->clusters[c].id))
-			continued[c] = fit->clusters[c].id;
+	{
+		int32		start = fit->clusters[c].id;
+
+		if (continued[c] < 0 && !fit->is_moved[start] &&
+			take_place(is_left, refit->start_places[start]))
+			continued[c] = refit->start_places[start];
+	}
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		if (continued[c] >= 0)
@@ -756,6 +761,18 @@ count_moved(Refit *refit)
 	return gk_count_moved(refit->labels_before, refit->call.engine, then, now);
 }
 
+/* Begins with the deployed centroids, in the order in which ties between them were decided. */
+static void
+start_from_deployed(Refit *refit)
+{
+	const GkModel *model = refit->deployed;
+	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
+
+	refit->start_places = gk_allocate(model->k, sizeof(int32));
+	(void) list_places(refit, refit->start_places, points);
+	refit->call.arguments.fit.earlier = points;
+}
+
 /* Fits the rows. */
 static void
 fit_rows(Refit *refit)
@@ -770,7 +787,7 @@ fit_rows(Refit *refit)
 	if (is_comparable(refit))
 		keep_labels(refit);
 	if (is_comparable(refit) && refit->deployed->k == spec->k)
-		spec->earlier = refit->points;
+		start_from_deployed(refit);
 	else
 		spec->n_init = Max(spec->n_init, 1);
 	gk_fit_prepared(call->job, spec, &refit->prepared, &call->fit);

@@ -547,6 +547,16 @@ UPDATE tie SET x = 1 WHERE id = 2;
 SELECT is(row(psi, moved)::text, '(0,0)', format('rescale => %s: a row between two centroids does not move', rescale))
 FROM unnest('{f,t}'::bool[]) rescale, gkmeans_refit('tied', deploy => 'never', rescale => rescale);
 
+-- A row of weight 0 is as far from two centroids, whose order in the fit is that of their numbers, or is not
+CREATE TABLE between AS SELECT i AS id, CASE WHEN i <= 6 THEN 0 WHEN i <= 10 THEN 2 ELSE 1 END::float8 AS x, (i <= 10)::int AS w FROM generate_series(1, 11) i;
+SELECT gkmeans_create_model('between_' || seed, 'between', '{x}', 2, weight_column => 'w', seed => seed, quality => 'fast', n_init => 1) FROM generate_series(1, 20) seed;
+CREATE FUNCTION label_between(seed int) RETURNS int LANGUAGE sql AS $$ SELECT gkmeans_predict('between_' || seed, 1::float8) $$;
+CREATE TABLE sides AS SELECT seed, label_between(seed) AS side FROM generate_series(1, 20) seed;
+SELECT is(count(DISTINCT side)::int, 2, 'it belongs to either of them') FROM sides;
+SELECT is(array_agg(DISTINCT row(moved, status)::text), '{"(0,fitted)"}', format('starts => %s: it does not move in a refit', starts))
+FROM unnest('{0,1}'::int[]) starts, sides, gkmeans_refit('between_' || seed, deploy => 'always', starts => starts) GROUP BY starts;
+SELECT is(count(*)::int, 20, 'nor does the new version score it otherwise') FROM sides WHERE label_between(seed) = side;
+
 -- Rows that have moved so far that float32 would not tell them apart where they were
 CREATE TABLE moving AS SELECT i AS id, (i % 2 * 0.5 + i % 10 * 0.01)::float8 AS x, ARRAY[i % 2 * 0.5 + i % 10 * 0.01, 7]::numeric[] AS v, i % 10 AS n FROM generate_series(1, 200) i;
 SELECT gkmeans_create_model('moving_kinds', 'moving', '{x}', 2, id_column => 'id', labels_table => 'moving_labels');
