@@ -464,6 +464,14 @@ keep_points(Refit *refit)
 	}
 }
 
+/* The places of a version in the order of ties, which is that of its labels. */
+static void
+list_in_ties(const GkModel *model, int32 *places)
+{
+	for (int i = 0; i < model->k; i++)
+		places[i] = gk_cluster_at(model, i);
+}
+
 /*
  * The places of the deployed version in the order of ties, but those that have rows first: in a new
  * scale, others may lie where they do.  And their centroids; how many have rows.
@@ -519,11 +527,10 @@ keep_labels(Refit *refit)
 	GkCall	   *call = &refit->call;
 	int32	   *places = gk_allocate(model->k, sizeof(int32));
 
-	if (!keeps_scale(refit))
+	if (keeps_scale(refit))
+		list_in_ties(model, places);
+	else
 		label_in_new_scale(refit, places);
-	else						/* a label is a centroid's place in the order of ties */
-		for (int i = 0; i < model->k; i++)
-			places[i] = gk_cluster_at(model, i);
 	refit->labels_before = gk_keep_labels(call->engine, call->arguments.fit.rows, places);
 }
 
@@ -761,15 +768,22 @@ count_moved(Refit *refit)
 	return gk_count_moved(refit->labels_before, refit->call.engine, then, now);
 }
 
-/* Begins with the deployed centroids, in the order in which ties between them were decided. */
+/* Begins with the deployed centroids, in the order in which keep_labels() decided ties. */
 static void
 start_from_deployed(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
-	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
+	int			d = model->dimension;
+	double	   *points = gk_allocate(model->k * (int64) d, sizeof(double));
 
 	refit->start_places = gk_allocate(model->k, sizeof(int32));
-	(void) list_places(refit, refit->start_places, points);
+	if (keeps_scale(refit))
+	{
+		list_in_ties(model, refit->start_places);
+		copy_points(refit->points, d, refit->start_places, model->k, points);
+	}
+	else
+		(void) list_places(refit, refit->start_places, points);
 	refit->call.arguments.fit.earlier = points;
 }
 

@@ -556,6 +556,10 @@ SELECT is(count(DISTINCT side)::int, 2, 'it belongs to either of them') FROM sid
 SELECT is(array_agg(DISTINCT row(moved, status)::text), '{"(0,fitted)"}', format('starts => %s: it does not move in a refit', starts))
 FROM unnest('{0,1}'::int[]) starts, sides, gkmeans_refit('between_' || seed, deploy => 'always', starts => starts) GROUP BY starts;
 SELECT is(count(*)::int, 20, 'nor does the new version score it otherwise') FROM sides WHERE label_between(seed) = side;
+CREATE TABLE weightless (id int, x float8, w float8);
+INSERT INTO weightless VALUES (1, 0, 1), (2, 1, 1), (3, 5, 0), (4, 3, 0);
+SELECT gkmeans_create_model('weightless_kinds', 'weightless', '{x}', weight_column => 'w', initial_centroids => '{{5},{0},{1}}');
+SELECT is(row(gkmeans_predict('weightless_kinds', 3::float8), moved)::text, '(0,0)', 'nor from a cluster whose rows all have weight 0') FROM gkmeans_refit('weightless_kinds', starts => 0);
 
 -- Rows that have moved so far that float32 would not tell them apart where they were
 CREATE TABLE moving AS SELECT i AS id, (i % 2 * 0.5 + i % 10 * 0.01)::float8 AS x, ARRAY[i % 2 * 0.5 + i % 10 * 0.01, 7]::numeric[] AS v, i % 10 AS n FROM generate_series(1, 200) i;
