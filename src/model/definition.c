@@ -203,6 +203,20 @@ current_path(void)
 	return path.data;
 }
 
+/* Refuses a definition that would be too long in the catalogs. */
+void
+gk_check_definition(const char *definition)
+{
+	Size		longest = GK_MOST_DEFINITION / 5;
+
+	if (strlen(definition) > longest)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the definition of the model is too long"),
+				 errdetail("As JSON it has %zu bytes, more than %zu.", strlen(definition), longest),
+				 errhint("If its source is a long query, make a view of it.")));
+}
+
 /* The arguments of a call by their names. */
 char *
 gk_definition(FunctionCallInfo fcinfo)
@@ -241,6 +255,7 @@ gk_definition(FunctionCallInfo fcinfo)
 	if (given > 0)
 		appendStringInfo(&json, ", \"k\": %d", given);
 	appendStringInfoChar(&json, '}');
+	gk_check_definition(json.data);
 	return json.data;
 }
 
@@ -275,11 +290,19 @@ static Node *
 default_of(Relation relation)
 {
 	const TupleConstr *constraints = RelationGetDescr(relation)->constr;
+	const char *text = NULL;
 
 	for (int i = 0; constraints != NULL && i < constraints->num_defval; i++)
 		if (constraints->defval[i].adnum == GK_MODEL_DEFINITION)
-			return stringToNode(constraints->defval[i].adbin);
-	return NULL;
+			text = constraints->defval[i].adbin;
+	/* nothing ends PostgreSQL's reading of it */
+	if (text != NULL && strlen(text) > GK_MOST_DEFINITION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the definition of model \"%s\" is too long", gk_model_name(relation)),
+				 errdetail("In the catalogs it has %zu bytes, more than %zu.", strlen(text),
+						   GK_MOST_DEFINITION)));
+	return text != NULL ? stringToNode(text) : NULL;
 }
 
 /* The definition of a model; NULL if its default is something else. */

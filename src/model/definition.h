@@ -16,8 +16,15 @@
 #include "report.h"
 
 /*
+ * The most bytes that a definition may have in the catalogs: twice those of one with all features
+ * that a model can have, with the longest names.  A byte of JSON has up to five there.
+ */
+#define GK_MOST_DEFINITION ((Size) 32 << 20)
+
+/*
  * The arguments of a call by name, and the current search path.  NULLs are left out, and so are
- * arguments that do not affect how a model is fitted.  Of centroids, k is their number.
+ * arguments that do not affect how a model is fitted.  Of centroids, k is their number.  54000 if
+ * that is too long.
  */
 extern char *gk_definition(FunctionCallInfo fcinfo);
 
@@ -32,7 +39,8 @@ extern Jsonb *gk_define_k(const Jsonb *definition, int64 k);
 
 /*
  * The definition of a model: the default of its column "definition", which only its owner can
- * set.  55000 if that is no constant; a copy in the current memory context.
+ * set.  55000 if that is no constant, 54000 if it is too long; a copy in the current memory
+ * context.
  */
 extern Jsonb *gk_model_definition(Relation relation);
 
@@ -44,6 +52,9 @@ extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 
 /* The labels table that the definition of a model names; NULL if there is none. */
 extern char *gk_defined_labels_table(Relation relation);
+
+/* Raises 54000 if a definition is too long for a model. */
+extern void gk_check_definition(const char *definition);
 
 /* True if a definition is that of a model. */
 extern bool gk_is_defined_as(Relation relation, const char *definition);

@@ -31,6 +31,7 @@
 
 #include "alloc.h"
 #include "citus.h"
+#include "definition.h"
 #include "model.h"
 #include "model_type.h"
 #include "table_name.h"
@@ -40,15 +41,9 @@
 #define MOST_LISTED 20
 
 /*
- * The most bytes that the definition of a model in the views may have in the catalogs: twice those
- * of one with all features that a model can have, with the longest names.
- */
-#define MOST_DEFINITION ((Size) 32 << 20)
-
-/*
- * The most that all else may have there.  gkmeans writes none of it, PostgreSQL parses some of it
- * whenever a session opens the model, and an expression of that length is not nested so deeply that
- * this overflows the stack.
+ * The most bytes that all but the definition of a model in the views may have in the catalogs.
+ * gkmeans writes none of it, PostgreSQL parses some of it whenever a session opens the model, and
+ * an expression of that length is not nested so deeply that this overflows the stack.
  */
 #define MOST_OTHERS ((Size) 64 << 10)
 
@@ -368,7 +363,7 @@ has_short_texts(Oid relation_id)
 {
 	Size		definition = gk_default_text(relation_id, GK_MODEL_DEFINITION);
 
-	return definition <= MOST_DEFINITION &&
+	return definition <= GK_MOST_DEFINITION &&
 		gk_table_texts(relation_id) - definition <= MOST_OTHERS;
 }
 

@@ -14,6 +14,7 @@
 #include "utils/plancache.h"
 
 #include "checked_command.h"
+#include "definition.h"
 #include "model_writes.h"
 
 /* The name of a model. */
@@ -123,6 +124,7 @@ gk_set_model_definition(Oid relation_id, const char *definition)
 	Oid			before;
 	int			code;
 
+	gk_check_definition(definition);
 	LockRelationOid(relation_id, AccessExclusiveLock);
 	column = get_attnum(relation_id, "definition");
 	before = GetAttrDefaultOid(relation_id, column);

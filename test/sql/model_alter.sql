@@ -119,6 +119,15 @@ SELECT is((SELECT count(*) FROM gkmeans_refit('public.long_path')), 1::bigint, '
 SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('search_path', '"' || repeat('""', 40000) || '"'))$$, '54000', 'one that takes long to read', 'the search_path of the model''s definition is too long', 'It has 80002 bytes, more than 65536.');
 SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('labels_table', '"' || repeat('""', 40000) || '"', 'id_column', 'x'))$$, '42602', 'so is the name of a labels table', 'labels_table is not a name: it is too long', 'It has 80002 bytes, more than 2048.');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('"' || repeat('""', 40000) || '"', '{x}', 2)$$, '42601', 'and that of a source');
+SELECT fails_with($$SELECT gkmeans_create_model('public.long_one', 'SELECT 1 AS x --' || repeat('x', 7000000), '{x}', 1)$$, '54000', 'a definition of seven megabytes', 'the definition of the model is too long');
+SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('source', 'SELECT 1 AS x --' || repeat('x', 7000000)))$$, '54000', 'that is altered so', 'the definition of the model is too long');
+DO $$ BEGIN
+	EXECUTE format('ALTER TABLE public.long_path ALTER definition SET DEFAULT %L::jsonb', (SELECT definition || jsonb_build_object('note', repeat('x', 12000000)) FROM public.long_path WHERE version = 1));
+END $$;
+SELECT fails_with(format('SELECT count(*) FROM %s', call), '54000', 'a longer one is not read: ' || call, 'the definition of model "long_path" is too long')
+FROM unnest(ARRAY[$$gkmeans_refit('public.long_path')$$, $$gkmeans_drift('public.long_path')$$, $$gkmeans_alter_model('public.long_path', '{"k": 3}')$$, $$gkmeans_assign('public.long_path', id_column => 'x', labels_table => 'public.l')$$]) call;
+UPDATE public.long_path SET deployed = NULL;
+SELECT fails_with($$SELECT gkmeans_deploy('public.long_path', 1)$$, '54000', 'nor by a deployment', 'the definition of model "long_path" is too long');
 
 SELECT cmp_ok(looks_at_schemas() - :before, '<', 1000::bigint, 'looks at few schemas');
 
