@@ -563,7 +563,7 @@ gk_model_versions(Relation relation, int *count)
 	while (gk_next_head(heads))
 	{
 		if (*count == room)
-			numbers = repalloc(numbers, (room *= 2) * sizeof(int));
+			numbers = repalloc_huge(numbers, (room *= 2) * sizeof(int));
 		numbers[(*count)++] = integer_of(heads->slot, GK_MODEL_VERSION);
 	}
 	gk_end_heads(heads);

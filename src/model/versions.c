@@ -87,7 +87,7 @@ read_versions(Change *change)
 		if (change->count == room)
 		{
 			room *= 2;
-			change->versions = repalloc(change->versions, room * sizeof(Version));
+			change->versions = repalloc_huge(change->versions, room * sizeof(Version));
 		}
 		read_version(change->relation, gk_head(heads), &change->versions[change->count++]);
 	}
