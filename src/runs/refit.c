@@ -69,6 +69,7 @@ typedef struct Refit
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	bool	   *has_rows;		/* by place: in its own scale, rows belong to a cluster of it */
 	int32	   *start_places;	/* of the centroids from which the fit starts, or NULL */
+	bool	   *is_moved;		/* by place: after a fit from there, see GkFit */
 	bool	   *continues;		/* by place: a cluster of the new version continues it */
 	GkLabelsBefore *labels_before;	/* the places that it gave the rows */
 	GkDrift		drift;
@@ -464,6 +465,15 @@ keep_points(Refit *refit)
 	}
 }
 
+/* Copies numbered points. */
+static void
+copy_points(const double *points, int dimension, const int32 *numbers, int count, double *copy)
+{
+	for (int i = 0; i < count; i++)
+		memcpy(copy + i * (int64) dimension, points + numbers[i] * (int64) dimension,
+			   dimension * sizeof(double));
+}
+
 /* The places of a version in the order of ties, which is that of its labels. */
 static void
 list_in_ties(const GkModel *model, int32 *places)
@@ -544,22 +554,44 @@ take_place(bool *is_left, int32 place)
 	return is_free;
 }
 
+/* True if a new cluster has more than rows of weight 0, and so can continue another one. */
+static bool
+has_weight(const GkFit *fit, int64 c)
+{
+	return fit->clusters[c].weight > 0.0;
+}
+
 /* The places of which the clusters' centroids are almost the same; -1 = none. */
 static void
 find_unmoved(const Refit *refit, int32 *unmoved)
 {
 	const GkModel *model = refit->deployed;
 	const GkFit *fit = &refit->call.fit;
+	int			d = model->dimension;
 	int32	   *places = gk_allocate(model->k, sizeof(int32));
-	double	   *points = gk_allocate(model->k * (int64) model->dimension, sizeof(double));
+	double	   *points = gk_allocate(model->k * (int64) d, sizeof(double));
 	int			count = list_places(refit, places, points);
+	int32	   *clusters = gk_allocate(fit->k, sizeof(int32));
+	double	   *from = gk_allocate(fit->k * d, sizeof(double));
+	int32	   *match = gk_allocate(fit->k, sizeof(int32));
+	int			rows = 0;
 
-	gk_match_unmoved(fit->model.points, fit->k, points, count, model->dimension, unmoved);
 	for (int64 c = 0; c < fit->k; c++)
-		if (unmoved[c] >= 0)
-			unmoved[c] = places[unmoved[c]];
+	{
+		unmoved[c] = -1;
+		if (has_weight(fit, c))
+			clusters[rows++] = (int32) c;
+	}
+	copy_points(fit->model.points, d, clusters, rows, from);
+	gk_match_unmoved(from, rows, points, count, d, match);
+	for (int i = 0; i < rows; i++)
+		if (match[i] >= 0)
+			unmoved[clusters[i]] = places[match[i]];
 	pfree(places);
 	pfree(points);
+	pfree(clusters);
+	pfree(from);
+	pfree(match);
 }
 
 /* The places of which the clusters keep most rows, and have few others; -1 = none. */
@@ -574,8 +606,12 @@ find_majorities(const Refit *refit, int32 *shared)
 	gk_match_majorities(refit->labels_before, refit->call.engine, fit->labels, refit->deployed->k,
 						match);
 	for (int64 label = 0; label < fit->labels; label++)
-		if (fit->model.place_of_label[label] >= 0)
-			shared[fit->model.place_of_label[label]] = match[label];
+	{
+		int32		c = fit->model.place_of_label[label];
+
+		if (c >= 0 && has_weight(fit, c))
+			shared[c] = match[label];
+	}
 	pfree(match);
 }
 
@@ -639,15 +675,15 @@ find_kept(const Refit *refit, int32 *continued, bool *is_left)
 	(void) list_places(refit, places, points);
 	for (int64 c = 0; c < fit->k; c++)
 	{
-		int32		start = fit->clusters[c].id;
+		int32		place = fit->clusters[c].id;
 
-		if (continued[c] < 0 && !fit->is_moved[start] &&
-			take_place(is_left, refit->start_places[start]))
-			continued[c] = refit->start_places[start];
+		if (continued[c] < 0 && has_weight(fit, c) && !refit->is_moved[place] &&
+			take_place(is_left, place))
+			continued[c] = place;
 	}
 	for (int64 c = 0; c < fit->k; c++)
 	{
-		if (continued[c] >= 0)
+		if (continued[c] >= 0 || !has_weight(fit, c))
 			continue;
 		gk_match_centroids(fit->model.points + c * model->dimension, 1, points, model->k,
 						   model->dimension, &nearest);
@@ -656,15 +692,6 @@ find_kept(const Refit *refit, int32 *continued, bool *is_left)
 	}
 	pfree(places);
 	pfree(points);
-}
-
-/* Copies numbered points. */
-static void
-copy_points(const double *points, int dimension, const int32 *numbers, int count, double *copy)
-{
-	for (int i = 0; i < count; i++)
-		memcpy(copy + i * (int64) dimension, points + numbers[i] * (int64) dimension,
-			   dimension * sizeof(double));
 }
 
 /* Matches other clusters with the places that are left, after a fresh start. */
@@ -683,7 +710,7 @@ match_left(const Refit *refit, int32 *continued, const bool *is_left)
 	int			columns = 0;
 
 	for (int64 c = 0; c < fit->k; c++)
-		if (continued[c] < 0)
+		if (continued[c] < 0 && has_weight(fit, c))
 			clusters[rows++] = (int32) c;
 	for (int i = 0; i < model->k; i++)
 		if (is_left[gk_cluster_at(model, i)])
@@ -717,27 +744,59 @@ find_continued(const Refit *refit, int32 *continued)
 	pfree(is_left);
 }
 
-/* Gives the clusters the numbers of those that they continue, and others the lowest free ones. */
+/* Puts the clusters of a fit from the deployed centroids in the order of these, by place. */
+static void
+order_by_place(Refit *refit)
+{
+	GkFit	   *fit = &refit->call.fit;
+	int32	   *places = gk_allocate(fit->k, sizeof(int32));
+
+	refit->is_moved = gk_allocate(refit->deployed->k, sizeof(bool));
+	for (int start = 0; start < refit->deployed->k; start++)
+		refit->is_moved[refit->start_places[start]] = fit->is_moved[start];
+	for (int64 c = 0; c < fit->k; c++)
+		places[c] = refit->start_places[fit->clusters[c].id];
+	gk_fit_renumber(fit, refit->deployed->dimension, places);
+	pfree(places);
+}
+
+/* Gives a cluster a number. */
+static void
+take_number(const Refit *refit, int32 *ids, int64 c, int32 number, bool *is_taken)
+{
+	ids[c] = number;
+	if (number < refit->call.fit.k)
+		is_taken[number] = true;
+}
+
+/*
+ * Gives the clusters the numbers of those that they continue.  Others get that of the centroid from
+ * which they began, or else the lowest one, that is free.
+ */
 static void
 number_clusters(Refit *refit)
 {
 	const GkModel *model = refit->deployed;
 	GkFit	   *fit = &refit->call.fit;
+	bool		is_from_deployed = fit->best_start == GK_EARLIER_START;
 	int32	   *ids = gk_allocate(fit->k, sizeof(int32));
 	bool	   *is_taken = gk_allocate_zero(fit->k, sizeof(bool));
 	int32		number = 0;
 
 	refit->continues = gk_allocate_zero(model->k, sizeof(bool));
+	if (is_from_deployed)
+		order_by_place(refit);
 	find_continued(refit, ids);
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		if (ids[c] < 0)
 			continue;
 		refit->continues[ids[c]] = true;
-		ids[c] = gk_cluster_id(model, ids[c]);
-		if (ids[c] < fit->k)
-			is_taken[ids[c]] = true;
+		take_number(refit, ids, c, gk_cluster_id(model, ids[c]), is_taken);
 	}
+	for (int64 c = 0; is_from_deployed && c < fit->k; c++)
+		if (ids[c] < 0 && !refit->continues[fit->clusters[c].id])
+			take_number(refit, ids, c, gk_cluster_id(model, fit->clusters[c].id), is_taken);
 	for (int64 c = 0; c < fit->k; c++)
 	{
 		if (ids[c] >= 0)

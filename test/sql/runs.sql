@@ -560,6 +560,24 @@ CREATE TABLE weightless (id int, x float8, w float8);
 INSERT INTO weightless VALUES (1, 0, 1), (2, 1, 1), (3, 5, 0), (4, 3, 0);
 SELECT gkmeans_create_model('weightless_kinds', 'weightless', '{x}', weight_column => 'w', initial_centroids => '{{5},{0},{1}}');
 SELECT is(row(gkmeans_predict('weightless_kinds', 3::float8), moved)::text, '(0,0)', 'nor from a cluster whose rows all have weight 0') FROM gkmeans_refit('weightless_kinds', starts => 0);
+-- Weights that sums lose beside others: all rows are clusters of their own, and the ties in another order
+CREATE TABLE lost_weights (id int, x float8, w float8);
+INSERT INTO lost_weights VALUES (1, 0, 1e-100), (2, 1, 1e-100), (3, 2, 1e-100), (4, 7, 1), (5, 7.5, 1e-100);
+SELECT gkmeans_create_model('lost_' || seed, 'lost_weights', '{x}', 5, weight_column => 'w', init => 'random', seed => seed) FROM generate_series(1, 8) seed;
+SELECT is(array_agg(DISTINCT moved), '{0}', 'clusters without weight keep their numbers') FROM generate_series(1, 8) seed, gkmeans_refit('lost_' || seed, starts => 0);
+SELECT gkmeans_create_model('gaps', 'weightless', '{x}', weight_column => 'w', initial_centroids => '{{0},{50},{1},{5}}');
+SELECT gkmeans_import_model('gaps_again', exported => gkmeans_export('gaps')::jsonb, source => 'weightless');
+SELECT gkmeans_alter_model('gaps_again', '{"weight_column": "w"}');
+SELECT is(array_agg(cluster_id ORDER BY cluster_id)::text, '{0,2,3}', 'also with gaps between the numbers') FROM gkmeans_clusters('gaps_again');
+SELECT is(moved, 0::bigint, 'by a refit of an import') FROM gkmeans_refit('gaps_again', starts => 0);
+CREATE TABLE heavy (id int, x float8, w float8);
+INSERT INTO heavy VALUES (0, 0, 1), (1, 100, 2), (2, 98, 0);
+SELECT gkmeans_create_model('heavy_kinds', 'heavy', '{x}', id_column => 'id', weight_column => 'w', labels_table => 'heavy_labels', initial_centroids => '{{0},{100}}');
+SELECT gkmeans_name_clusters('heavy_kinds', '{zero,hundred}');
+DELETE FROM heavy WHERE id = 0;
+UPDATE heavy SET x = 105 WHERE id = 1;
+SELECT gkmeans_refit('heavy_kinds', starts => 0, deploy => 'always');
+SELECT is((SELECT row(cluster_id, name, centroid)::text FROM gkmeans_clusters('heavy_kinds') WHERE weight > 0), '(1,hundred,{105})', 'a cluster continues where its rows with weight go');
 
 -- Rows that have moved so far that float32 would not tell them apart where they were
 CREATE TABLE moving AS SELECT i AS id, (i % 2 * 0.5 + i % 10 * 0.01)::float8 AS x, ARRAY[i % 2 * 0.5 + i % 10 * 0.01, 7]::numeric[] AS v, i % 10 AS n FROM generate_series(1, 200) i;
