@@ -10,6 +10,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -17,6 +18,7 @@
 #include "utils/syscache.h"
 
 #include "defined_call.h"
+#include "engine.h"
 #include "model.h"
 #include "model_type.h"
 #include "own_function.h"
@@ -96,11 +98,14 @@ array_value(Relation relation, const char *key, const JsonbValue *value, Oid typ
 
 	if (value->type != jbvBinary || !JsonContainerIsArray(value->val.binary.data))
 		refuse(relation, key, "an array");
+	if (JsonContainerSize(value->val.binary.data) > GK_MAX_DIMENSION)
+		refuse(relation, key, psprintf("an array of at most %d elements", GK_MAX_DIMENSION));
 	iterator = JsonbIteratorInit(value->val.binary.data);
 	while ((token = JsonbIteratorNext(&iterator, &element, true)) != WJB_DONE)
 	{
 		Datum		datum = (Datum) 0;
 
+		CHECK_FOR_INTERRUPTS();
 		if (token != WJB_ELEM)
 			continue;
 		if (element.type != (texts ? jbvString : jbvNumeric))

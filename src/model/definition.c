@@ -98,6 +98,7 @@ append_texts(StringInfo json, ArrayType *array)
 	appendStringInfoChar(json, '[');
 	for (int i = 0; i < count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		appendStringInfoString(json, i > 0 ? ", " : "");
 		if (nulls[i])
 			appendStringInfoString(json, "null");
@@ -116,7 +117,10 @@ append_integers(StringInfo json, ArrayType *array)
 
 	appendStringInfoChar(json, '[');
 	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		appendStringInfo(json, "%s%d", i > 0 ? ", " : "", values[i]);
+	}
 	appendStringInfoChar(json, ']');
 }
 

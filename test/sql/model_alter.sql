@@ -120,6 +120,7 @@ SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_o
 SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('labels_table', '"' || repeat('""', 40000) || '"', 'id_column', 'x'))$$, '42602', 'so is the name of a labels table', 'labels_table is not a name: it is too long', 'It has 80002 bytes, more than 2048.');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('"' || repeat('""', 40000) || '"', '{x}', 2)$$, '42601', 'and that of a source');
 SELECT fails_with($$SELECT gkmeans_create_model('public.long_one', 'SELECT 1 AS x --' || repeat('x', 7000000), '{x}', 1)$$, '54000', 'a definition of seven megabytes', 'the definition of the model is too long');
+SELECT fails_with($$SELECT gkmeans_alter_model('m', jsonb_build_object('k', null, 'k_candidates', (SELECT jsonb_agg(3) FROM generate_series(1, 65536))))$$, '22023', 'more candidates than are read', 'invalid k_candidates', NULL, 'It must be an array of at most 65535 elements.');
 SELECT fails_with($$SELECT gkmeans_alter_model('public.long_path', jsonb_build_object('source', 'SELECT 1 AS x --' || repeat('x', 7000000)))$$, '54000', 'that is altered so', 'the definition of the model is too long');
 DO $$ BEGIN
 	EXECUTE format('ALTER TABLE public.long_path ALTER definition SET DEFAULT %L::jsonb', (SELECT definition || jsonb_build_object('note', repeat('x', 12000000)) FROM public.long_path WHERE version = 1));
