@@ -709,6 +709,17 @@ has_moved(const GkLabelsTable *table)
 }
 
 /*
+ * Raises an error if one was: the first command that writes waits for who moves a shard, but does
+ * not see what came there.
+ */
+static void
+check_unmoved(const GkLabelsTable *table)
+{
+	if (has_moved(table))
+		refuse_snapshot(table);
+}
+
+/*
  * Raises an error if the table is not the one that the transaction sees: rows that were committed
  * since, or written anew by ALTER TABLE, may be newer than the labels, or would stay beside them,
  * as would those that Citus' sessions on the workers do not see where a shard was moved to.
@@ -954,6 +965,8 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 		written->deleted = empty_table(table, &written->emptied);
 	else
 		make_table(table);
+	/* also before a unique index finds rows that were not deleted */
+	check_unmoved(table);
 	citus = is_of_citus(table);
 	nest_level = NewGUCNestLevel();
 	if (citus)
@@ -974,9 +987,7 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 		gk_use_labels(rows, table->id_type, citus, write_labels, &writing);
 	if (rows != NULL && rows != labels->rows)
 		tuplestore_end(rows);
-	/* the first command waited for who moved a shard, but does not see what came there */
-	if (citus && has_moved(table))
-		refuse_snapshot(table);
+	check_unmoved(table);
 	analyze_table(table, written);
 	AtEOXact_GUC(true, nest_level);
 }

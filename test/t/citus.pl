@@ -423,18 +423,25 @@ $mover->query_safe('COMMIT');
 is($waiting->query('SELECT nodes FROM gkmeans_last_fit(); SELECT count(*) FROM wandering_labels'), "3\n1\n6000", 'and reads it where it is then');
 $_->quit for $mover, $waiting;
 
-# … and a transaction that keeps its snapshots waits for a shard of the labels, with labels that it would not see there
-sql(q{CREATE TABLE held_labels (id int, cluster_id int); SELECT create_distributed_table('held_labels', 'id', shard_count => 2, colocate_with => 'none'); INSERT INTO held_labels SELECT id, 0 FROM local});
-$mover = $node->background_psql('postgres', on_error_stop => 1);
-$waiting = $node->background_psql('postgres', on_error_stop => 0);
-$mover->query_safe('BEGIN');
-$mover->query_safe("SELECT citus_move_shard_placement(shardid, nodename, nodeport, '@{[ $nodes[2]->host ]}', @{[ $nodes[2]->port ]}, 'block_writes') FROM citus_shards WHERE table_name = 'held_labels'::regclass AND nodeport = @{[ $nodes[1]->port ]}");
-start_query($waiting, "SET default_transaction_isolation = 'repeatable read'; " . label('held_labels', 'delete', '', 'distributed'));
-ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%held_labels%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid())}), 'a fit waits for a shard of labels that moves');
-$mover->query_safe('COMMIT');
-is($waiting->query('SELECT count(*), count(DISTINCT id), max(cluster_id) FROM held_labels') =~ s/.*\n//sr, '6000|6000|0', 'and leaves the labels as they were');
-like($waiting->{stderr}, qr/could not serialize access/, 'with an error');
-$_->quit for $mover, $waiting;
+# … and a transaction that keeps its snapshots waits for a shard of the labels, with labels that it would not see
+# there, though a unique index would
+for my $labels ('held_labels', 'keyed_labels')
+{
+	my $key = $labels eq 'keyed_labels' ? ' PRIMARY KEY' : '';
+
+	sql("CREATE TABLE $labels (id int$key, cluster_id int); SELECT create_distributed_table('$labels', 'id', shard_count => 2, colocate_with => 'none'); INSERT INTO $labels SELECT id, 0 FROM local");
+	$mover = $node->background_psql('postgres', on_error_stop => 1);
+	$waiting = $node->background_psql('postgres', on_error_stop => 0);
+	$mover->query_safe('BEGIN');
+	$waiting->query_safe("SET default_transaction_isolation = 'repeatable read'; BEGIN; SELECT count(*) FROM distributed");
+	$mover->query_safe("SELECT citus_move_shard_placement(shardid, nodename, nodeport, '@{[ $nodes[2]->host ]}', @{[ $nodes[2]->port ]}, 'block_writes') FROM citus_shards WHERE table_name = '$labels'::regclass AND nodeport = @{[ $nodes[1]->port ]}");
+	start_query($waiting, label($labels, 'delete', '', 'distributed'));
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%$labels%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid())"), "a fit waits for a shard of $labels that moves");
+	$mover->query_safe('COMMIT');
+	is($waiting->query("ROLLBACK; SELECT count(*), count(DISTINCT id), max(cluster_id) FROM $labels") =~ s/.*\n//sr, '6000|6000|0', 'and leaves the labels as they were');
+	like($waiting->{stderr}, qr/could not serialize access/, 'with an error');
+	$_->quit for $mover, $waiting;
+}
 
 # A trigger that leaves rows out
 sql(<<~'SQL');
