@@ -46,9 +46,9 @@ find_criterion(const char *word)
 					 "\"davies_bouldin\", \"calinski_harabasz\", \"bic\", \"gap\", \"elbow\".")));
 }
 
-/* Refuses a list of k that cannot be tried. */
+/* Refuses a list of k that is empty or too long. */
 static void
-check_candidates(const char *argument, const Datum *values, const bool *nulls, int count)
+check_count(const char *argument, int count)
 {
 	if (count == 0)
 		ereport(ERROR,
@@ -60,6 +60,12 @@ check_candidates(const char *argument, const Datum *values, const bool *nulls, i
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("%s has %d elements, more than the limit of %d", argument, count,
 						GK_MAX_CANDIDATES)));
+}
+
+/* Refuses numbers that cannot be tried. */
+static void
+check_candidates(const char *argument, const Datum *values, const bool *nulls, int count)
+{
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])
@@ -80,14 +86,16 @@ bool
 gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 				   GkCandidateSpec *spec)
 {
+	ArrayType  *array;
 	Datum	   *values;
 	bool	   *nulls;
 	int			count;
 
 	if (PG_ARGISNULL(first))
 		return false;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(first), INT4OID, sizeof(int32), true, TYPALIGN_INT,
-					  &values, &nulls, &count);
+	array = PG_GETARG_ARRAYTYPE_P(first);
+	check_count(argument, ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
+	deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT, &values, &nulls, &count);
 	check_candidates(argument, values, nulls, count);
 	spec->candidates = gk_allocate(count, sizeof(int));
 	for (int i = 0; i < count; i++)

@@ -65,25 +65,38 @@ word_argument(FunctionCallInfo fcinfo, int number, const char *argument, const c
 	return gk_find_word(argument, gk_text_or(fcinfo, number, words[0]), words);
 }
 
-/* The names of the features. */
-static List *
-read_features(FunctionCallInfo fcinfo, int number)
+/* Refuses a list of features that is empty or too long. */
+static void
+check_count(int count)
 {
-	List	   *features = NIL;
-	Datum	   *values;
-	bool	   *nulls;
-	int			count;
-
-	if (PG_ARGISNULL(number))
-		return NIL;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), TEXTOID, -1, false, TYPALIGN_INT,
-					  &values, &nulls, &count);
 	if (count == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("features is empty"),
 				 errhint("Name at least one column, or leave features out to take every number "
 						 "that is not a key, or the only array.")));
+	if (count > GK_MAX_DIMENSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("features has %d elements, more than the limit of %d", count,
+						GK_MAX_DIMENSION)));
+}
+
+/* The names of the features. */
+static List *
+read_features(FunctionCallInfo fcinfo, int number)
+{
+	List	   *features = NIL;
+	ArrayType  *array;
+	Datum	   *values;
+	bool	   *nulls;
+	int			count;
+
+	if (PG_ARGISNULL(number))
+		return NIL;
+	array = PG_GETARG_ARRAYTYPE_P(number);
+	check_count(ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &count);
 	for (int i = 0; i < count; i++)
 	{
 		if (nulls[i])

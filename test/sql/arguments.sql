@@ -60,6 +60,7 @@ FROM unnest(ARRAY['{}', '{"oversampling": 0.5}', '{"oversampling": 10, "rounds":
 
 -- Features, id and weight
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{}', 2)$$, '22023', 'no features');
+SELECT fails_with($$SELECT * FROM gkmeans_fit('data', array_fill('x'::text, ARRAY[65536]), 2)$$, '54000', 'more features than there can be', 'features has 65536 elements, more than the limit of 65535');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,NULL}', 2)$$, '22004', 'a NULL feature');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{x,y,x}', 2)$$, '42701', 'a feature twice', '"x"');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('data', '{z}', 2)$$, '42703', 'a missing feature', '"z"');
