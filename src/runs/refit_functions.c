@@ -220,8 +220,9 @@ end_failed(Run *run)
 	{
 		SPI_rollback();
 		EnsurePortalSnapshotExists();
-		/* a queue that is full takes no notification */
-		run->is_silent = error->sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+		/* a queue that is full takes no notification, nor does a channel without a name */
+		run->is_silent = error->sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+			error->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE;
 		error = try_record(run);
 	}
 	if (error != NULL)

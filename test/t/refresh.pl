@@ -257,6 +257,13 @@ is(sql('SELECT last_value FROM records'), 2, 'the second time');
 sql('DROP TRIGGER refuse ON m');
 mend_source();
 
+# A channel that an owner set by hand, and that is none
+sql(q{CREATE TABLE unnotified (x float8); INSERT INTO unnotified SELECT generate_series(1, 9); SELECT gkmeans_create_model('of_unnotified', 'unnotified', '{x}', 2)});
+sql(q{DO $$ BEGIN EXECUTE format('ALTER TABLE of_unnotified ALTER definition SET DEFAULT %L', (SELECT definition || '{"notify": ""}' FROM of_unnotified)); END $$});
+$session->query(q{CALL gkmeans_refresh('of_unnotified')});
+unlike(errors_of(), qr/WARNING/, 'a channel without a name');
+is(sql(q{SELECT outcome FROM of_unnotified WHERE version = 2}), 'failed: channel name cannot be empty', 'is recorded as the error of the run');
+
 # pg_terminate_backend
 move_points();
 stop_at('labels');
