@@ -158,6 +158,7 @@ draft_definition(Creation *creation)
 {
 	Datum		definition = DirectFunctionCall1(jsonb_in, CStringGetDatum(creation->definition));
 
+	gk_check_definition_path(DatumGetJsonbP(definition));
 	if (creation->candidates.count > 0)
 		definition = JsonbPGetDatum(gk_define_k(DatumGetJsonbP(definition),
 												creation->call.arguments.fit.k));

@@ -207,6 +207,22 @@ current_path(void)
 	return path.data;
 }
 
+/* Refuses a path by which what was looked up meanwhile may not be found again. */
+void
+gk_check_definition_path(const Jsonb *definition)
+{
+	const char *then = gk_definition_text(definition, "search_path");
+	const char *now = current_path();
+
+	if (strcmp(then, now) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("search_path changed while the model was being created"),
+				 errdetail("Its schemas were %s, and are %s.", *then == '\0' ? "none" : then,
+						   *now == '\0' ? "none" : now),
+				 errhint("Try again.")));
+}
+
 /* Refuses a definition that would be too long in the catalogs. */
 void
 gk_check_definition(const char *definition)

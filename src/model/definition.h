@@ -53,6 +53,12 @@ extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 /* The labels table that the definition of a model names; NULL if there is none. */
 extern char *gk_defined_labels_table(Relation relation);
 
+/*
+ * Raises 40001 if the search path of a definition that is being made is no longer the current one:
+ * another role may have made the schema that "$user" stands for.
+ */
+extern void gk_check_definition_path(const Jsonb *definition);
+
 /* Raises 54000 if a definition is too long for a model. */
 extern void gk_check_definition(const char *definition);
 

@@ -208,6 +208,17 @@ SELECT is(rows, 2::bigint, 'a refit reads it as before') FROM gkmeans_refit('rea
 SELECT fails_with($test$SELECT gkmeans_create_model('otherwise', $$SELECT x FROM marked WHERE mark = 'a\b'$$, '{x}', 1)$test$, '22023', 'what a refit would read otherwise is refused', 'standard_conforming_strings is off');
 SET LOCAL standard_conforming_strings = on;
 
+-- The schema that "$user" stands for appears while rows are read
+CREATE ROLE gk_settler;
+GRANT CREATE ON SCHEMA gk_test TO gk_settler;
+GRANT USAGE ON SCHEMA gk_test TO gk_settler;
+CREATE FUNCTION settle() RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = gk_test AS $$ BEGIN EXECUTE 'CREATE SCHEMA IF NOT EXISTS gk_settler AUTHORIZATION gk_settler'; RETURN 1; END $$;
+SET LOCAL search_path = "$user", gk_test, public;
+SET LOCAL ROLE gk_settler;
+SELECT fails_with($$SELECT gkmeans_create_model('gk_test.settled', 'SELECT gk_test.settle() * i AS x FROM generate_series(1, 5) i', '{x}', 2)$$, '40001', 'a schema of the user that was made meanwhile', 'search_path changed while the model was being created', 'Its schemas were gk_test, public, and are gk_settler, gk_test, public.', 'Try again.');
+RESET ROLE;
+SET LOCAL search_path = gk_test, public;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
