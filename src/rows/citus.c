@@ -181,21 +181,44 @@ places_of(Oid relation_id, Snapshot snapshot)
 	return places.data;
 }
 
-/* True if shards of tables were moved or split since a snapshot was taken. */
+/*
+ * True if shards of a table were moved or split since the transaction began, by others or, as
+ * `begun` does not see, by itself.  One that it distributed itself is as it left it.
+ */
+static bool
+has_moved(Oid relation_id, Snapshot begun)
+{
+	const char *now = places_of(relation_id, NULL);
+	const char *then = places_of(relation_id, begun);
+
+	return strcmp(places_of(relation_id, GetTransactionSnapshot()), now) != 0 ||
+		(*then != '\0' && strcmp(then, now) != 0);
+}
+
+/* True if shards of tables were moved or split since the transaction began. */
 bool
-gk_citus_has_moved(const List *tables, Snapshot snapshot)
+gk_citus_has_moved(const List *tables)
 {
 	Oid			list_id = list_of_tables();
+	SnapshotData snapshot;
+	Snapshot	begun;
+	bool		moved = false;
 	ListCell   *cell;
 
+	if (!OidIsValid(list_id))
+		return false;
+	snapshot = *GetTransactionSnapshot();
+	snapshot.curcid = FirstCommandId;
+	snapshot.copied = false;
+	begun = RegisterSnapshot(&snapshot);
 	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (OidIsValid(list_id) && is_listed(list_id, lfirst_oid(cell)) &&
-			strcmp(places_of(lfirst_oid(cell), snapshot), places_of(lfirst_oid(cell), NULL)) != 0)
-			return true;
+		moved = moved ||
+			(is_listed(list_id, lfirst_oid(cell)) && has_moved(lfirst_oid(cell), begun));
 	}
-	return false;
+	UnregisterSnapshot(begun);
+	return moved;
 }
 
 /* The search path in which queries that Citus has written mean what they say. */

@@ -25,10 +25,10 @@ extern const char *gk_citus_column(Oid relation_id);
 extern bool gk_citus_has_one_copy(Oid relation_id);
 
 /*
- * True if shards of tables, of which Citus keeps some, were moved, copied or split by others since
- * a snapshot was taken.
+ * True if shards of tables, of which Citus keeps some, were moved, copied or split since the
+ * transaction, which keeps its snapshots, began: Citus' sessions copy the rows.
  */
-extern bool gk_citus_has_moved(const List *tables, Snapshot snapshot);
+extern bool gk_citus_has_moved(const List *tables);
 
 /*
  * The search path of the session, with pg_catalog first if it comes later there: Citus writes tasks

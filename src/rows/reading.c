@@ -900,7 +900,7 @@ gk_check_readings(int again)
 static void
 check_shards(const GkFeedQuery *feeding)
 {
-	if (!gk_citus_has_moved(feeding->query->tables, GetTransactionSnapshot()))
+	if (!gk_citus_has_moved(feeding->query->tables))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

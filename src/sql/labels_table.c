@@ -705,7 +705,7 @@ static bool
 has_moved(const GkLabelsTable *table)
 {
 	return IsolationUsesXactSnapshot() && table->if_exists != GK_EXISTS_APPEND &&
-		gk_citus_has_moved(list_make1_oid(table->output.relation_id), GetTransactionSnapshot());
+		gk_citus_has_moved(list_make1_oid(table->output.relation_id));
 }
 
 /*

@@ -825,6 +825,12 @@ like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM far_of
 like(failure("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM far_labels; SELECT FROM dblink('$here', \$c\$@{[ sprintf $move, 'far_labels' ]}\$c\$) AS d(done text); SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"),
 	qr/could not serialize access due to concurrent update.*Table \S*far_labels was written, altered or moved/s, 'and where those of the labels were');
 is(sql('SELECT count(*) FROM far_labels WHERE cluster_id = 0'), 160000, 'which loses no labels');
+# … and that the transaction moved itself: Citus' sessions copy the rows
+like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; @{[ sprintf $move, 'far_labels' ]}; SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"),
+	qr/could not serialize access due to concurrent update.*Table \S*far_labels was written, altered or moved/s, 'or of labels that it moved itself');
+like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; @{[ sprintf $move, 'far_off' ]}; SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"), $are_moved, 'or of the source');
+is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM local; CREATE TABLE own AS SELECT * FROM local; SELECT create_distributed_table('own', 'id'); CREATE TABLE own_labels (id int, cluster_id int); SELECT create_distributed_table('own_labels', 'id');
+	SELECT sum(size) FROM gkmeans_fit('own', '{x}', 3, id_column => 'id', labels_table => 'own_labels', if_exists => 'delete'); SELECT count(*) FROM own_labels; COMMIT; DROP TABLE own, own_labels") =~ s/\n+/\n/gr, "6000\n6000\n6000", 'but not of tables that it made and distributed');
 # … between the plan and the first reading, with another snapshot than that of the statement
 $mover = $node->background_psql('postgres', on_error_stop => 1);
 $waiting = $node->background_psql('postgres', on_error_stop => 0);
