@@ -34,6 +34,9 @@ GK_SQL_FUNCTION(gkmeans_refresh);
 /* How long the record of a failure waits for a lock, in ms. */
 #define MOST_WAIT 10000
 
+/* How often the record is tried: in the run's transaction, in a new one, without a notification. */
+#define MOST_RECORDS 3
+
 /* Positions of the arguments. */
 enum
 {
@@ -216,12 +219,13 @@ end_failed(Run *run)
 	int			level = GetCurrentTransactionNestLevel();
 	ErrorData  *error = try_record(run);
 
-	if (!ends_record(error) && GetCurrentTransactionNestLevel() == level)
+	for (int i = 1; i < MOST_RECORDS && !ends_record(error) &&
+		 GetCurrentTransactionNestLevel() == level; i++)
 	{
 		SPI_rollback();
 		EnsurePortalSnapshotExists();
 		/* a queue that is full takes no notification, nor does a channel without a name */
-		run->is_silent = error->sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+		run->is_silent |= error->sqlerrcode == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
 			error->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE;
 		error = try_record(run);
 	}
