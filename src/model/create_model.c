@@ -48,6 +48,7 @@ typedef struct Creation
 	GkTarget	target;
 	GkDraft		draft;
 	const char *definition;
+	const char *path;			/* the search_path that was set when it was made */
 } Creation;
 
 /* Puts the clusters of an existing model that stays as it is. */
@@ -84,6 +85,7 @@ begin_creation(Creation *creation, FunctionCallInfo fcinfo)
 	PreventCommandIfReadOnly("gkmeans_create_model()");
 	gk_call_track_changes(&creation->call, gk_text_or(fcinfo, last - 2, NULL));
 	creation->definition = gk_definition(fcinfo);
+	creation->path = pstrdup(GetConfigOption("search_path", false, false));
 	gk_begin_draft(&creation->draft);
 	gk_draft_begun(&creation->draft);
 	gk_draft_text(&creation->draft, GK_MODEL_NOTE, gk_text_or(fcinfo, last, NULL));
@@ -158,7 +160,7 @@ draft_definition(Creation *creation)
 {
 	Datum		definition = DirectFunctionCall1(jsonb_in, CStringGetDatum(creation->definition));
 
-	gk_check_definition_path(DatumGetJsonbP(definition));
+	gk_check_definition_path(DatumGetJsonbP(definition), creation->path);
 	if (creation->candidates.count > 0)
 		definition = JsonbPGetDatum(gk_define_k(DatumGetJsonbP(definition),
 												creation->call.arguments.fit.k));

@@ -180,20 +180,31 @@ check_strings(const char *name, Datum value)
 			 errhint("Set it on, and write E'…' for a constant with escapes.")));
 }
 
+/* Refuses a search path that takes long to read: nothing ends that before it is read. */
+static void
+check_length(const char *path, const char *hint)
+{
+	if (strlen(path) > LONGEST_PATH)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the search_path of the model's definition is too long"),
+				 errdetail("It has %zu bytes, more than %d.", strlen(path), LONGEST_PATH),
+				 errhint("%s", hint)));
+}
+
 /*
- * The current search path, with the schema of the current user, if there is one, in place of
+ * What a search path stands for, with the schema of the current user, if there is one, in place of
  * "$user": a role may get another name, and another role may make a schema of its name.
  */
 static char *
-current_path(void)
+resolve_path(const char *set)
 {
-	char	   *set = pstrdup(GetConfigOption("search_path", false, false));
 	StringInfoData path;
 	ListCell   *cell;
 	List	   *names;
 
 	if (!SplitIdentifierString(pstrdup(set), ',', &names))
-		return set;
+		return pstrdup(set);
 	initStringInfo(&path);
 	foreach(cell, names)
 	{
@@ -207,12 +218,23 @@ current_path(void)
 	return path.data;
 }
 
+/* Appends the current search path as a key. */
+static void
+append_path(StringInfo json)
+{
+	const char *path = GetConfigOption("search_path", false, false);
+
+	check_length(path, "Set a shorter one.");
+	appendStringInfoString(json, "\"search_path\": ");
+	escape_json(json, resolve_path(path));
+}
+
 /* Refuses a path by which what was looked up meanwhile may not be found again. */
 void
-gk_check_definition_path(const Jsonb *definition)
+gk_check_definition_path(const Jsonb *definition, const char *set)
 {
 	const char *then = gk_definition_text(definition, "search_path");
-	const char *now = current_path();
+	const char *now = resolve_path(set);
 
 	if (strcmp(then, now) != 0)
 		ereport(ERROR,
@@ -255,8 +277,8 @@ gk_definition(FunctionCallInfo fcinfo)
 	(void) get_func_arg_info(function, &types, &names, &modes);
 	ReleaseSysCache(function);
 	initStringInfo(&json);
-	appendStringInfoString(&json, "{\"search_path\": ");
-	escape_json(&json, current_path());
+	appendStringInfoChar(&json, '{');
+	append_path(&json);
 	for (int i = 0; i < PG_NARGS(); i++)
 	{
 		if (PG_ARGISNULL(i) || !gk_is_definition_key(names[i]) ||
@@ -305,31 +327,31 @@ gk_define_k(const Jsonb *definition, int64 k)
 	return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(definition), added));
 }
 
-/* The default of the column "definition", as the catalog has it; NULL if there is none. */
-static Node *
+/* The default of the definition in the catalogs; NULL if it has none. */
+static const char *
 default_of(Relation relation)
 {
 	const TupleConstr *constraints = RelationGetDescr(relation)->constr;
-	const char *text = NULL;
 
 	for (int i = 0; constraints != NULL && i < constraints->num_defval; i++)
 		if (constraints->defval[i].adnum == GK_MODEL_DEFINITION)
-			text = constraints->defval[i].adbin;
-	/* nothing ends PostgreSQL's reading of it */
-	if (text != NULL && strlen(text) > GK_MOST_DEFINITION)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("the definition of model \"%s\" is too long", gk_model_name(relation)),
-				 errdetail("In the catalogs it has %zu bytes, more than %zu.", strlen(text),
-						   GK_MOST_DEFINITION)));
-	return text != NULL ? stringToNode(text) : NULL;
+			return constraints->defval[i].adbin;
+	return NULL;
 }
 
-/* The definition of a model; NULL if its default is something else. */
+/* True if a default is too long: nothing ends PostgreSQL's reading of it. */
+static bool
+is_long(const char *text)
+{
+	return text != NULL && strlen(text) > GK_MOST_DEFINITION;
+}
+
+/* The definition of a model; NULL if its default is something else, or too long. */
 static Jsonb *
 find_definition(Relation relation)
 {
-	Node	   *node = default_of(relation);
+	const char *text = default_of(relation);
+	Node	   *node = text != NULL && !is_long(text) ? stringToNode(text) : NULL;
 	Const	   *constant = node != NULL && IsA(node, Const) ? (Const *) node : NULL;
 	Jsonb	   *definition = NULL;
 
@@ -344,6 +366,13 @@ gk_model_definition(Relation relation)
 {
 	Jsonb	   *definition = find_definition(relation);
 
+	if (is_long(default_of(relation)))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the definition of model \"%s\" is too long", gk_model_name(relation)),
+				 errdetail("In the catalogs it has %zu bytes, more than %zu.",
+						   strlen(default_of(relation)), GK_MOST_DEFINITION),
+				 errhint("Set a shorter default of the column \"definition\" with ALTER TABLE.")));
 	if (definition == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -412,8 +441,8 @@ gk_search_path_json(void)
 	StringInfoData json;
 
 	initStringInfo(&json);
-	appendStringInfoString(&json, "{\"search_path\": ");
-	escape_json(&json, current_path());
+	appendStringInfoChar(&json, '{');
+	append_path(&json);
 	appendStringInfoChar(&json, '}');
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
 }
@@ -471,18 +500,6 @@ names_temporary(const char *path)
 	return false;
 }
 
-/* Refuses a search path that takes long to read: nothing ends that before it is read. */
-static void
-check_length(const char *path)
-{
-	if (strlen(path) > LONGEST_PATH)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("the search_path of the model's definition is too long"),
-				 errdetail("It has %zu bytes, more than %d.", strlen(path), LONGEST_PATH),
-				 errhint("Set a shorter one with gkmeans_alter_model().")));
-}
-
 /*
  * Sets the search path of a definition, and how its constants are read.  Unless it names the schema
  * of temporary tables, these would come first.  In a function that acts as another role they are
@@ -495,7 +512,7 @@ gk_use_definition_path(const Jsonb *definition)
 
 	if (path == NULL || strspn(path, " \t\n\r\f\v") == strlen(path))
 		path = "pg_catalog";
-	check_length(path);
+	check_length(path, "Set a shorter one with gkmeans_alter_model().");
 	if (GetUserId() != GetOuterUserId() && !names_temporary(path))
 		path = psprintf("%s, pg_temp", path);
 	gk_set_locally("search_path", path);

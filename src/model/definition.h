@@ -50,14 +50,14 @@ extern Jsonb *gk_model_definition(Relation relation);
  */
 extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 
-/* The labels table that the definition of a model names; NULL if there is none. */
+/* The labels table that a definition names; NULL if it names none, or is too long. */
 extern char *gk_defined_labels_table(Relation relation);
 
 /*
- * Raises 40001 if the search path of a definition that is being made is no longer the current one:
- * another role may have made the schema that "$user" stands for.
+ * Raises 40001 if the search path that was set when a definition was made stands for another one
+ * now: another role may have made the schema that "$user" stands for.
  */
-extern void gk_check_definition_path(const Jsonb *definition);
+extern void gk_check_definition_path(const Jsonb *definition, const char *set);
 
 /* Raises 54000 if a definition is too long for a model. */
 extern void gk_check_definition(const char *definition);

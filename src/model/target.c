@@ -79,6 +79,7 @@ make_model(const RangeVar *variable, const char *name, const char *definition)
 	CommandId	before = GetCurrentCommandId(false);
 	Oid			made;
 
+	gk_check_definition(definition);
 	execute(psprintf("CREATE TABLE %s OF %s.gkmeans_model"
 					 " (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
 					 " PRIMARY KEY (version, group_no, part))", name, gk_extension_schema_name(),

@@ -218,6 +218,16 @@ SET LOCAL ROLE gk_settler;
 SELECT fails_with($$SELECT gkmeans_create_model('gk_test.settled', 'SELECT gk_test.settle() * i AS x FROM generate_series(1, 5) i', '{x}', 2)$$, '40001', 'a schema of the user that was made meanwhile', 'search_path changed while the model was being created', 'Its schemas were gk_test, public, and are gk_settler, gk_test, public.', 'Try again.');
 RESET ROLE;
 SET LOCAL search_path = gk_test, public;
+-- … while a path that the source sets is not that of the definition
+CREATE FUNCTION set_path() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'public, gk_test', true); RETURN 1; END $$;
+SELECT is(count(*), 2::bigint, 'a source that sets the path') FROM gkmeans_create_model('gk_test.moved_path', 'SELECT gk_test.set_path() * i AS x FROM generate_series(1, 5) i', '{x}', 2);
+SET LOCAL search_path = gk_test, public;
+SELECT is(definition ->> 'search_path', 'gk_test, public', 'has the path that was set before') FROM moved_path;
+SELECT set_config('search_path', 'gk_test, public, ' || string_agg('s' || i || repeat('x', 50), ', '), true) IS NULL FROM generate_series(1, 1300) i;
+SELECT fails_with($$SELECT gkmeans_create_model('gk_test.long_path', 'SELECT 1 AS x', '{x}', 1)$$, '54000', 'a path that is too long for a refit', 'the search_path of the model''s definition is too long');
+SET LOCAL search_path = gk_test, public;
+SELECT fails_with($$SELECT gkmeans_import_model('gk_test.long_names', exported => jsonb_build_object('gkmeans', 1, 'metric', 'euclidean', 'k', 1, 'dimension', 9,
+	'features', (SELECT jsonb_agg(rpad('f' || i, 1000000, 'x')) FROM generate_series(1, 9) i), 'points', '[[0,0,0,0,0,0,0,0,0]]'::jsonb))$$, '54000', 'an import with names of nine megabytes', 'the definition of the model is too long');
 
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
