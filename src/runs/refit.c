@@ -348,6 +348,8 @@ read_rows(Refit *refit, bool as_deployed)
 {
 	GkCall	   *call = &refit->call;
 
+	/* each time: functions that the source called may have set another */
+	gk_use_definition_path(refit->definition);
 	gk_call_open(call);
 	gk_progress_model(gk_quoted_model_name(RelationGetRelid(refit->relation)));
 	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
