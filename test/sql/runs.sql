@@ -719,6 +719,7 @@ SET LOCAL search_path = gk_early, gk_test, public;
 SELECT gkmeans_create_model('gk_test.of_people', 'SELECT id, x, y FROM people WHERE gk_test.changes(id::text)', '{x,y}', 2, id_column => 'id', scale => 'standard', labels_table => 'gk_test.kept_labels', labels_mode => 'delete');
 SET LOCAL gk_test.changes = 'on';
 SELECT fails_with($$SELECT gkmeans_refit('of_people', rescale => true, deploy => 'never')$$, '40001', 'ids of another type in the second reading', 'source changed between two readings');
+SET LOCAL search_path = gk_test, public;
 SET LOCAL gk_test.changes = 'off';
 CREATE FUNCTION grants() RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN GRANT SELECT ON gk_test.people TO PUBLIC; RETURN true; END $$;
 SELECT gkmeans_create_model('of_granted', 'SELECT x, y FROM gk_test.people, (SELECT gk_test.grants()) AS granted', '{x,y}', 2, scale => 'standard');
