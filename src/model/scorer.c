@@ -12,6 +12,7 @@
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "parser/parse_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -55,6 +56,18 @@ gk_cluster_name(const GkModel *model, int place)
 		pstrdup(model->names[place]) : psprintf("cluster %d", gk_cluster_id(model, place));
 }
 
+/* A name as SQL needs it; the beginning of one that no column can have. */
+static const char *
+quoted_name(const char *name)
+{
+	int			length = (int) strlen(name);
+
+	if (length < NAMEDATALEN)
+		return quote_identifier(name);
+	return psprintf("%s...",
+					quote_identifier(pnstrdup(name, pg_mbcliplen(name, length, NAMEDATALEN - 1))));
+}
+
 /* The columns that a row needs, for a HINT. */
 static char *
 list_features(const GkModel *model)
@@ -63,11 +76,11 @@ list_features(const GkModel *model)
 
 	if (model->array_column != NULL)
 		return psprintf("The feature of the model is the array %s.",
-						quote_identifier(model->array_column));
+						quoted_name(model->array_column));
 	initStringInfo(&list);
 	appendStringInfoString(&list, "The features of the model are: ");
 	for (int j = 0; j < model->dimension && j < MOST_LISTED; j++)
-		appendStringInfo(&list, "%s%s", j > 0 ? ", " : "", quote_identifier(model->features[j]));
+		appendStringInfo(&list, "%s%s", j > 0 ? ", " : "", quoted_name(model->features[j]));
 	appendStringInfoString(&list, model->dimension > MOST_LISTED ? ", ..." : ".");
 	return list.data;
 }

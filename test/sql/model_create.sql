@@ -229,6 +229,10 @@ SET LOCAL search_path = gk_test, public;
 SELECT fails_with($$SELECT gkmeans_import_model('gk_test.long_names', exported => jsonb_build_object('gkmeans', 1, 'metric', 'euclidean', 'k', 1, 'dimension', 9,
 	'features', (SELECT jsonb_agg(rpad('f' || i, 1000000, 'x')) FROM generate_series(1, 9) i), 'points', '[[0,0,0,0,0,0,0,0,0]]'::jsonb))$$, '54000', 'an import with names of nine megabytes', 'the definition of the model is too long');
 
+-- An export may have names that no column has; a message has their beginnings
+SELECT gkmeans_import_model('gk_test.long_features', exported => jsonb_build_object('gkmeans', 1, 'metric', 'euclidean', 'k', 1, 'dimension', 2, 'features', jsonb_build_array(repeat('é', 100000), 'y'), 'points', '[[0,0]]'::jsonb));
+SELECT fails_with($$SELECT gkmeans_predict('gk_test.long_features', 1.0)$$, '22000', 'one feature of two', '1 feature given, the model has 2', NULL, '^The features of the model are: "é{31}"..., y\.$');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
