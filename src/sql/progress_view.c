@@ -5,14 +5,18 @@
 
 #include <math.h>
 
+#include "access/htup_details.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
+#include "common/string.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "live_fits.h"
@@ -129,14 +133,28 @@ may_see(const GkLiveFit *fit)
 		has_privs_of_role(GetUserId(), fit->role);
 }
 
+/* The encoding of a database; -1 if it was dropped. */
+static int
+encoding_of(Oid database)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	int			encoding = -1;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		encoding = ((Form_pg_database) GETSTRUCT(tuple))->encoding;
+		ReleaseSysCache(tuple);
+	}
+	return encoding;
+}
+
 /* The name of a model; one of another database may be in an encoding of its own. */
 static const char *
 model_name(const GkLiveFit *fit)
 {
-	if (fit->model == NULL)
-		return NULL;
-	if (fit->database == MyDatabaseId ||
-		pg_verifymbstr(fit->model, strlen(fit->model), true))
+	if (fit->model == NULL || fit->database == MyDatabaseId || pg_is_ascii(fit->model) ||
+		(encoding_of(fit->database) == GetDatabaseEncoding() &&
+		 pg_verifymbstr(fit->model, strlen(fit->model), true)))
 		return fit->model;
 	return "?";
 }

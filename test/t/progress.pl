@@ -126,6 +126,17 @@ wait_for('model, phase', qr/^public\.kinds\|reading$/, 'the name of a model is s
 $holder->query_safe('SELECT pg_advisory_unlock(1)');
 none_left('a model is replaced');
 
+# A name that in the encoding of another database is text, but not that of a character that the client knows
+$node->safe_psql('postgres', q{CREATE DATABASE encoded ENCODING 'WIN1252' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
+$node->safe_psql('encoded', 'CREATE EXTENSION gkmeans');
+$holder->query_safe('SELECT pg_advisory_lock(1)');
+start_query($session, qq{SELECT count(*) FROM gkmeans_create_model('public."\x{c4}\x{81}"', 'SELECT x, y * gate(1) AS y FROM data', '{x,y}', 3)});
+wait_for(q{model = U&'public."\0101"', phase}, qr/^t\|reading$/, 'a name of the same encoding is seen');
+is($node->safe_psql('encoded', 'SELECT model FROM gkmeans.progress'), '?', 'that of another one is not');
+$holder->query_safe('SELECT pg_advisory_unlock(1)');
+$session->query_safe('SELECT 1');
+none_left('a model with such a name');
+
 # The phases of the engine: starts without end, until each was seen.
 my %seen;
 start_query($session, q{SELECT count(*) FROM gkmeans_fit('large', '{v}', 40, init => 'k-means++', n_init => 1000, max_iter => 3, tol => 0, quality => 'fast')});
