@@ -249,7 +249,7 @@ gk_check_definition_path(const Jsonb *definition, const char *set)
 void
 gk_check_definition(const char *definition)
 {
-	Size		longest = GK_MOST_DEFINITION / 5;
+	Size		longest = GK_MOST_DEFINITION / 6;
 
 	if (strlen(definition) > longest)
 		ereport(ERROR,

@@ -17,7 +17,8 @@
 
 /*
  * The most bytes that a definition may have in the catalogs: twice those of one with all features
- * that a model can have, with the longest names.  A byte of JSON has up to five there.
+ * that a model can have, with the longest names.  A byte of JSON has up to five there, and what is
+ * beside it some more.
  */
 #define GK_MOST_DEFINITION ((Size) 32 << 20)
 
