@@ -222,11 +222,14 @@ resolve_path(const char *set)
 static void
 append_path(StringInfo json)
 {
-	const char *path = GetConfigOption("search_path", false, false);
+	const char *set = GetConfigOption("search_path", false, false);
+	const char *path;
 
+	check_length(set, "Set a shorter one.");
+	path = resolve_path(set);
 	check_length(path, "Set a shorter one.");
 	appendStringInfoString(json, "\"search_path\": ");
-	escape_json(json, resolve_path(path));
+	escape_json(json, path);
 }
 
 /* Refuses a path by which what was looked up meanwhile may not be found again. */

@@ -225,6 +225,12 @@ SET LOCAL search_path = gk_test, public;
 SELECT is(definition ->> 'search_path', 'gk_test, public', 'has the path that was set before') FROM moved_path;
 SELECT set_config('search_path', 'gk_test, public, ' || string_agg('s' || i || repeat('x', 50), ', '), true) IS NULL FROM generate_series(1, 1300) i;
 SELECT fails_with($$SELECT gkmeans_create_model('gk_test.long_path', 'SELECT 1 AS x', '{x}', 1)$$, '54000', 'a path that is too long for a refit', 'the search_path of the model''s definition is too long');
+CREATE SCHEMA gk_settler;
+SELECT set_config('search_path', 'gk_test, public' || repeat(', "$user"', 6000), true) IS NULL;
+GRANT gk_settler TO CURRENT_USER;
+SET LOCAL ROLE gk_settler;
+SELECT fails_with($$SELECT gkmeans_create_model('gk_test.long_path', 'SELECT 1 AS x', '{x}', 1)$$, '54000', 'and one of few bytes that stands for many', 'the search_path of the model''s definition is too long');
+RESET ROLE;
 SET LOCAL search_path = gk_test, public;
 SELECT fails_with($$SELECT gkmeans_import_model('gk_test.long_names', exported => jsonb_build_object('gkmeans', 1, 'metric', 'euclidean', 'k', 1, 'dimension', 9,
 	'features', (SELECT jsonb_agg(rpad('f' || i, 1000000, 'x')) FROM generate_series(1, 9) i), 'points', '[[0,0,0,0,0,0,0,0,0]]'::jsonb))$$, '54000', 'an import with names of nine megabytes', 'the definition of the model is too long');
