@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -299,13 +300,14 @@ check_written(const GkCall *call, const GkModel *model, int version, bool is_dou
 
 /*
  * Labels all rows of a source into a table; false if that is to be repeated, with the table locked,
- * by the model as it is then.
+ * by the model as it is then, and without what functions of the source have set.
  */
 static bool
 assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigned)
 {
 	const GkModel *model = asked->readings > 0 ? read_model_now(relation_id, version)
 		: gk_read_model(relation_id, version, CurrentMemoryContext);
+	int			nest_level = NewGUCNestLevel();
 	Tuplestorestate *labels;
 	GkCall		call;
 	bool		is_written;
@@ -323,6 +325,7 @@ assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigne
 	gk_call_close(&call);
 	if (labels != NULL)
 		tuplestore_end(labels);
+	AtEOXact_GUC(is_written, nest_level);
 	return is_written;
 }
 

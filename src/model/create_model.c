@@ -173,6 +173,7 @@ Datum
 gkmeans_create_model(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nest_level = NewGUCNestLevel();
 	Tuplestorestate *labels;
 	GkLabelsWritten written;
 	GkArguments asked;
@@ -188,6 +189,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 		gk_job_end(call->job);
 		gk_call_close(call);
 		put_existing(creation.target.relation_id, result);
+		AtEOXact_GUC(true, nest_level);
 		return (Datum) 0;
 	}
 	call->arguments.fit.for_model = true;
@@ -212,6 +214,8 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	draft_definition(&creation);
 	gk_write_target(&creation.target, &creation.draft, creation.definition);
 	gk_call_end(call);
+	/* what functions of the source have set does not count where its rows are read again */
+	AtEOXact_GUC(is_written, nest_level);
 	if (!is_written)
 		gk_assign_newer(call, creation.target.relation_id, creation.target.version, &asked);
 	if (labels != NULL)

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -52,6 +53,7 @@ typedef struct Refit
 	Relation	relation;
 	Jsonb	   *definition;
 	GkDefinedCall defined;
+	int			nest_level;		/* of what functions of the source set in the current reading */
 	const GkModel *deployed;
 	GkThen		then;
 
@@ -269,6 +271,15 @@ begin_refit(Refit *refit, int version)
 	refit->result->inertia = refit->result->inertia_before = NAN;
 	refit->result->improvement = refit->result->psi = NAN;
 	refit->result->moved = -1;
+	refit->nest_level = NewGUCNestLevel();
+}
+
+/* Undoes what functions of the source have set, before its rows are read again. */
+static void
+forget_settings(Refit *refit)
+{
+	AtEOXact_GUC(false, refit->nest_level);
+	refit->nest_level = NewGUCNestLevel();
 }
 
 /* True if rows are compared by their directions from zero, so that no shift is possible. */
@@ -348,8 +359,6 @@ read_rows(Refit *refit, bool as_deployed)
 {
 	GkCall	   *call = &refit->call;
 
-	/* each time: functions that the source called may have set another */
-	gk_use_definition_path(refit->definition);
 	gk_call_open(call);
 	gk_progress_model(gk_quoted_model_name(RelationGetRelid(refit->relation)));
 	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
@@ -1110,6 +1119,7 @@ read_again(Refit *refit)
 		read_by = RegisterSnapshot(call->read_by);
 	gk_call_end_job(call);
 	gk_call_close(call);
+	forget_settings(refit);
 	read_rows(refit, false);
 	if (refit->labels != NULL)
 	{
@@ -1207,8 +1217,10 @@ label_newer_rows(Refit *refit)
 	int			version = refit->result->deployed ? refit->result->version
 		: refit->deployed->version;
 
-	if (!refit->is_labelled)
-		gk_assign_newer(&refit->call, refit->spec->model, version, &refit->asked);
+	if (refit->is_labelled)
+		return;
+	forget_settings(refit);
+	gk_assign_newer(&refit->call, refit->spec->model, version, &refit->asked);
 }
 
 /* Refits. */

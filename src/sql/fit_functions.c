@@ -14,6 +14,7 @@
 #include "storage/sinval.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
 
@@ -660,9 +661,12 @@ gk_call_labels(GkCall *call)
 	return put_all_labels(call, NULL, NULL);
 }
 
-/* Ends a fit, and writes its labels table; false, without its results, if it is to be repeated. */
+/*
+ * Ends a fit, and writes its labels table; false, without its results and what functions of the
+ * source have set since the nest level of settings, if it is to be repeated.
+ */
 static bool
-finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels)
+finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels, int nest_level)
 {
 	GkLabelsWritten written;
 	bool		is_written;
@@ -676,6 +680,7 @@ finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels)
 		tuplestore_end(labels);
 	if (!is_written)
 		tuplestore_clear(result);
+	AtEOXact_GUC(is_written, nest_level);
 	return is_written;
 }
 
@@ -684,6 +689,7 @@ static bool
 fit(FunctionCallInfo fcinfo, int readings)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nest_level = NewGUCNestLevel();
 	Tuplestorestate *labels;
 	GkCall		call;
 
@@ -694,7 +700,7 @@ fit(FunctionCallInfo fcinfo, int readings)
 	gk_call_fit(&call);
 	gk_call_put_clusters(&call, result);
 	labels = gk_call_labels(&call);
-	return finish_fit(&call, result->setResult, labels);
+	return finish_fit(&call, result->setResult, labels, nest_level);
 }
 
 /* SQL: clusters the rows of a source; one row for every cluster. */
@@ -712,6 +718,7 @@ static bool
 fit_predict(FunctionCallInfo fcinfo, int readings)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nest_level = NewGUCNestLevel();
 	Tuplestorestate *labels;
 	GkCall		call;
 
@@ -726,7 +733,7 @@ fit_predict(FunctionCallInfo fcinfo, int readings)
 	gk_call_read(&call);
 	gk_call_fit(&call);
 	labels = put_all_labels(&call, result->setResult, result->setDesc);
-	return finish_fit(&call, result->setResult, labels);
+	return finish_fit(&call, result->setResult, labels, nest_level);
 }
 
 /* SQL: clusters the rows of a source; one row for every row of it. */
