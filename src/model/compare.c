@@ -113,7 +113,7 @@ check_labelling(const Query *query, const void *function)
 
 /*
  * The same where Citus plans it and writes the outer query anew, with unqualified names: all are
- * looked up by now, and what follows goes by another path.  The caller ends the nest level.
+ * looked up by now, and it is planned by another path.
  */
 static void
 check_export_labelling(const Query *query, const void *function)
@@ -209,6 +209,9 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 								   by_export ? " OFFSET 0) AS source" : ""),
 						  InvalidOid, by_export ? check_export_labelling : check_labelling,
 						  by_export ? PREDICT_WITH : PREDICT);
+	/* and run by that */
+	if (by_export)
+		gk_citus_set_search_path();
 	SetTuplestoreDestReceiverParams(receiver, store, CurrentMemoryContext, false, NULL, NULL);
 	is_newer = gk_query_push_snapshot(query, &is_changed);
 	gk_query_run(query, NULL, receiver);

@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -170,6 +171,7 @@ copy_task(const GkNodeTask *task)
 	copy.source.source = copy_text(task->source.source);
 	copy.source.id_column = copy_text(task->source.id_column);
 	copy.source.weight_column = copy_text(task->source.weight_column);
+	copy.source.search_path = pstrdup(namespace_search_path);
 	copy.source.features = NIL;
 	foreach(cell, task->source.features)
 		copy.source.features = lappend(copy.source.features, pstrdup(lfirst(cell)));

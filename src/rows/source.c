@@ -188,8 +188,11 @@ GkSource *
 gk_source_describe(const GkSourceSpec *spec)
 {
 	GkSourceText *text = gk_source_text(spec->source);
-	GkSource   *source = analyze_source(text);
+	GkSource   *source;
 
+	if (spec->search_path != NULL)
+		text->search_path = spec->search_path;
+	source = analyze_source(text);
 	text->of_node = spec->of_node;
 	source->spec = *spec;
 	if (spec->id_column != NULL)

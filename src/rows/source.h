@@ -34,6 +34,7 @@ typedef struct GkSourceSpec
 	bool		nulls_are_errors;	/* NULL, NaN, infinity: an error, or skipped rows */
 	Snapshot   *snapshot;		/* of all readings, kept by the first; NULL = there is one */
 	bool		of_node;		/* read in a transaction that gkmeans began for it */
+	const char *search_path;	/* for its names; NULL = the one that is set */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */

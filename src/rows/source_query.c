@@ -18,6 +18,7 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -26,6 +27,7 @@
 
 #include "acting.h"
 #include "citus.h"
+#include "settings.h"
 #include "source_aggregates.h"
 #include "source_changes.h"
 #include "source_functions.h"
@@ -250,18 +252,41 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 	return query;
 }
 
+/*
+ * Begins a nest level of settings in which names mean what they did when the source was given,
+ * whichever search_path its functions have set.
+ */
+static int
+begin_names(const GkSourceText *source)
+{
+	int			nest_level = NewGUCNestLevel();
+
+	if (strcmp(namespace_search_path, source->search_path) != 0)
+		gk_set_locally("search_path", source->search_path);
+	return nest_level;
+}
+
+/* Ends that level. */
+static void
+end_names(int nest_level)
+{
+	AtEOXact_GUC(true, nest_level);
+}
+
 /* Analyses a query, which has no parameter. */
 Query *
 gk_query_analyze(const GkSourceText *source, const char *text)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
+	int			nest_level = begin_names(source);
 	Query	   *query;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query = analyze(source, text, InvalidOid);
 	error_context_stack = callback.previous;
+	end_names(nest_level);
 	return query;
 }
 
@@ -278,12 +303,14 @@ gk_query_rewrite(const GkSourceText *source, const char *text)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
+	int			nest_level = begin_names(source);
 	Query	   *query;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query = rewrite(source, text, InvalidOid);
 	error_context_stack = callback.previous;
+	end_names(nest_level);
 	return query;
 }
 
@@ -358,6 +385,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
+	int			nest_level = begin_names(source);
 	Query	   *rewritten;
 	List	   *functions;
 
@@ -380,6 +408,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
 	error_context_stack = callback.previous;
+	end_names(nest_level);
 	return query;
 }
 
@@ -455,6 +484,7 @@ bool
 gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
+	int			nest_level;
 	bool		is_newer;
 
 	*is_changed = false;
@@ -463,9 +493,11 @@ gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 		push_of_transaction(query, snapshot);
 		return false;
 	}
+	nest_level = begin_names(query->source);
 	*is_changed = !IsInParallelMode() &&
 		(gk_is_changed(query->tables, query->functions, snapshot) ||
 		 gk_is_renamed(query->named, snapshot));
+	end_names(nest_level);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
 	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
 	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
@@ -489,10 +521,13 @@ bool
 gk_query_is_replaced(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-
-	return gk_is_replaced(query->tables, query->functions, snapshot) ||
+	int			nest_level = begin_names(query->source);
+	bool		is_replaced = gk_is_replaced(query->tables, query->functions, snapshot) ||
 		gk_is_renamed(query->named, snapshot) ||
 		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
+
+	end_names(nest_level);
+	return is_replaced;
 }
 
 /* True if a name may not have meant, when the query was analysed, what it means now. */
@@ -500,10 +535,12 @@ bool
 gk_query_is_named_anew(const GkSourceQuery *query)
 {
 	Snapshot	moment = seen_at_analysis(query);
+	int			nest_level = begin_names(query->source);
 	bool		is_named_anew = moment != NULL &&
 		(gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
 
+	end_names(nest_level);
 	UnregisterSnapshot(moment);
 	return is_named_anew;
 }
@@ -553,10 +590,12 @@ bool
 gk_query_is_overtaken(const GkSourceQuery *query)
 {
 	Snapshot	moment = seen_at_analysis(query);
+	int			nest_level = begin_names(query->source);
 	bool		is_replaced = moment != NULL &&
 		(gk_is_replaced(query->tables, query->functions, moment) ||
 		 gk_is_renamed(query->named, moment));
 
+	end_names(nest_level);
 	UnregisterSnapshot(moment);
 	return is_replaced;
 }

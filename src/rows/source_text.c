@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 
+#include "catalog/namespace.h"
 #include "lib/stringinfo.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
@@ -130,6 +131,7 @@ gk_source_text(const char *source)
 
 	text->source = source;
 	text->standard_strings = standard_conforming_strings;
+	text->search_path = pstrdup(namespace_search_path);
 	text->from = relation_name(source);
 	text->is_name = text->from != NULL;
 	if (text->is_name)

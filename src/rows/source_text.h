@@ -19,6 +19,7 @@ typedef struct GkSourceText
 	bool		is_name;		/* it is the name of a relation */
 	int			location;		/* where in `source` the statement begins, in bytes */
 	bool		standard_strings;	/* the standard_conforming_strings it was parsed with */
+	const char *search_path;	/* of then: by which its names are looked up */
 	bool		of_node;		/* its isolation level was not chosen by the user; set later */
 } GkSourceText;
 

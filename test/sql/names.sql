@@ -64,6 +64,19 @@ SELECT (SELECT count(*) FROM public.gkmeans_fit('gk_test.data', '{x}', 2)) AS cl
 SET LOCAL search_path = gk_test, public;
 SELECT is((:clusters, :labels)::text, '(2,10)', 'a search path without the schema of the extension');
 
+-- A source whose functions, called to plan it, set the path: its names mean what they did
+CREATE SCHEMA gk_aside;
+ANALYZE data;
+CREATE FUNCTION aside() RETURNS int LANGUAGE plpgsql STABLE AS $$ BEGIN PERFORM set_config('search_path', 'gk_aside, public', true); RETURN 0; END $$;
+CREATE FUNCTION rows_aside(source text) RETURNS numeric LANGUAGE sql AS $$ SELECT sum(size) FROM gkmeans_fit(source, '{x}', 2) $$;
+ALTER FUNCTION rows_aside SET search_path = gk_test, public;
+SELECT is(rows_aside('SELECT x FROM data WHERE id >= gk_test.aside()'), 10::numeric, 'where there is no such table');
+CREATE TABLE gk_aside.data AS SELECT i AS id, i AS x FROM generate_series(1, 3) i;
+CREATE SEQUENCE alterations;
+CREATE FUNCTION alter_data() RETURNS void LANGUAGE plpgsql AS $$ BEGIN IF nextval('gk_test.alterations') = 1 THEN ALTER TABLE gk_test.data SET UNLOGGED; END IF; END $$;
+CREATE OR REPLACE FUNCTION aside() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM gk_test.alter_data(), set_config('search_path', 'gk_aside, public', true); RETURN 0; END $$;
+SELECT is(rows_aside('SELECT x + gk_test.aside() AS x FROM data'), 10::numeric, 'or another one, and they alter theirs');
+
 -- The progress of a model with the longest names, cut at a character: a source says what the view shows
 CREATE FUNCTION shown() RETURNS float8 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 BEGIN

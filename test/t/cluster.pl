@@ -275,6 +275,21 @@ sql("$nodes SELECT FROM gkmeans_create_model('m_with_zeros', 'with_zeros', '{x,y
 is(sql("$nodes SELECT status FROM gkmeans_refit('m_with_zeros', deploy => 'always')"), 'fitted', 'a new scale of directions, beside rows of zeros');
 nothing_is_left('refits that read twice');
 
+# Functions of the source that set the search_path on the nodes, which read again in a common shift, and plan again.
+my $shift = 0;
+for ($first, values %node)
+{
+	my $itself = "dbname=postgres host=@{[ $_->host ]} port=@{[ $_->port ]}";
+	$_->safe_psql('postgres', "CREATE EXTENSION IF NOT EXISTS dblink; CREATE SCHEMA aside; CREATE TABLE remote AS SELECT i AS id, 5e8 + $shift + noise(i, 1) AS x FROM generate_series(1, 100) i;
+		CREATE TABLE aside.remote AS SELECT id + 1000 AS id, x + 50 AS x FROM remote WHERE id % 2 = 0;
+		CREATE FUNCTION step_aside(id int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF id = 1 THEN
+			PERFORM set_config('search_path', 'aside, public', true), dblink_exec('$itself', 'CREATE TABLE aside.made (); DROP TABLE aside.made'); END IF;
+			RETURN id; END \$\$");
+	$shift += 1e5;
+}
+is(sql("$nodes SELECT sum(size), min(centroid[1])::int8 < 50000 + 5e8 FROM gkmeans_fit('SELECT step_aside(id) AS id, x FROM remote', '{x}', 2); SELECT read_twice FROM gkmeans_last_fit()"), "300|f\nt", 'rows of the same tables');
+nothing_is_left('such fits');
+
 # Labels of the first reading are not written over those that others have written since of newer rows.
 $_->safe_psql('postgres', 'CREATE TABLE swapped (id int, x float8); CREATE VIEW swaps AS SELECT swapped.* FROM swapped, (SELECT pg_advisory_xact_lock_shared(9)) AS waits') for $first, values %node;
 $node{b}->safe_psql('postgres', 'INSERT INTO swapped SELECT i, i % 2 * 100 + i FROM generate_series(1, 20) i');
