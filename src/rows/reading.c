@@ -764,6 +764,17 @@ replace_snapshot(void)
 	UnregisterSnapshot(newest);
 }
 
+/* Raises the error that the second of two readings would not be of the same. */
+static void
+refuse_second(const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("source changed between two readings"),
+			 errdetail_internal("%s", detail),
+			 errhint("Try again.")));
+}
+
 /*
  * Raises an error if a snapshot that must be kept misses rows: that of a transaction, where these
  * are to be written by, or that of the first of two readings.  A SELECT would not tell, but it does
@@ -783,12 +794,8 @@ check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_secon
 				 errdetail("What the source names was altered or replaced after this transaction "
 						   "began, perhaps with rows that it does not see."),
 				 errhint("The transaction might succeed if retried.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("source changed between two readings"),
-			 errdetail("What it names was altered or replaced, perhaps with rows that the "
-					   "snapshot of the first reading does not see."),
-			 errhint("Try again.")));
+	refuse_second("What it names was altered or replaced, perhaps with rows that the snapshot of "
+				  "the first reading does not see.");
 }
 
 /* True if names may not have meant, when the query was prepared, what they mean now. */
@@ -838,6 +845,30 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		gk_query_refuse_plan();
 }
 
+/* Keeps the first of two readings. */
+static void
+keep_reading(GkFirstReading *first, const GkSourceQuery *query)
+{
+	MemoryContext before = MemoryContextSwitchTo(first->context);
+
+	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
+	first->tables = list_copy(query->tables);
+	first->named = list_copy(query->named);
+	first->functions = list_copy(query->functions);
+	MemoryContextSwitchTo(before);
+}
+
+/* Raises an error if names have come to mean others, as where the user became member of a role. */
+static void
+check_names(const GkFirstReading *first, const GkSourceQuery *query)
+{
+	GkSourceQuery before = {.tables = first->tables,.named = first->named,
+		.functions = first->functions};
+
+	if (!gk_query_are_alike(&before, query))
+		refuse_second("Its names mean other tables or functions.");
+}
+
 /*
  * Prepares the query and pushes the snapshot of a reading.  When a node reads again, both are those
  * of the first time: the snapshot of the node's transaction keeps the rows of one that is newer.
@@ -845,8 +876,8 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 static void
 begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 {
-	Snapshot   *kept = source->spec.snapshot;
-	bool		is_second = source->read_by != NULL || (kept != NULL && *kept != NULL);
+	GkFirstReading *first = source->spec.first;
+	bool		is_second = source->read_by != NULL || (first != NULL && first->snapshot != NULL);
 	bool		is_old = false;
 	Snapshot	snapshot;
 
@@ -858,13 +889,15 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	if (source->read_by != NULL)
 		PushActiveSnapshot(RestoreSnapshot(source->read_by));
 	else if (is_second && !feeding->query->is_of_citus)
-		PushActiveSnapshot(*kept);
+		PushActiveSnapshot(first->snapshot);
 	else
 		rows->is_newer = gk_query_push_snapshot(feeding->query, &is_old);
 	check_snapshot(source, feeding, is_second);
 	follow_changes(source, feeding, rows, is_second, is_old);
-	if (kept != NULL && !is_second)
-		*kept = RegisterSnapshot(GetActiveSnapshot());
+	if (first != NULL && !is_second)
+		keep_reading(first, feeding->query);
+	else if (first != NULL && !feeding->query->is_of_citus)
+		check_names(first, feeding->query);
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot() || source->read_by != NULL)
 		return;
 	snapshot = GetActiveSnapshot();

@@ -20,6 +20,19 @@
 
 #include "source_text.h"
 
+/*
+ * What the first of two readings keeps for the second, which must be of the same; zero before the
+ * first.  The caller unregisters the snapshot.
+ */
+typedef struct GkFirstReading
+{
+	MemoryContext context;		/* of the lists; outlives the reading */
+	Snapshot	snapshot;		/* NULL over nodes */
+	List	   *tables;			/* what the source named, as in GkSourceQuery */
+	List	   *named;
+	List	   *functions;
+} GkFirstReading;
+
 /* The arguments of the user. */
 typedef struct GkSourceSpec
 {
@@ -32,7 +45,7 @@ typedef struct GkSourceSpec
 	int			dimension;		/* 0 = unknown; else rows of a model … */
 	const double *shift;		/* … with this shift, `dimension` numbers; NULL = none */
 	bool		nulls_are_errors;	/* NULL, NaN, infinity: an error, or skipped rows */
-	Snapshot   *snapshot;		/* of all readings, kept by the first; NULL = there is one */
+	GkFirstReading *first;		/* of two; NULL = there is one */
 	bool		of_node;		/* read in a transaction that gkmeans began for it */
 	const char *search_path;	/* for its names; NULL = the one that is set */
 } GkSourceSpec;

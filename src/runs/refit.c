@@ -66,7 +66,7 @@ typedef struct Refit
 	bool		is_beyond;		/* its centroids are out of range among the rows of the fit */
 
 	GkCall		call;			/* the current reading */
-	Snapshot	snapshot;		/* of both readings; NULL before the first, and over nodes */
+	GkFirstReading first;		/* for the second one */
 	GkPrepared	prepared;
 	double	   *points;			/* of the deployed version, by place, as rows are compared now */
 	bool	   *has_rows;		/* by place: in its own scale, rows belong to a cluster of it */
@@ -246,7 +246,7 @@ begin_refit(Refit *refit, int version)
 {
 	const GkRefitSpec *spec = refit->spec;
 
-	refit->context = CurrentMemoryContext;
+	refit->context = refit->first.context = CurrentMemoryContext;
 	gk_open_as_owner(spec->model, &refit->relation, &refit->owner);
 	if (spec->deploy != GK_DEPLOY_NEVER)
 		gk_check_published(spec->model, CMD_UPDATE);
@@ -368,7 +368,7 @@ read_rows(Refit *refit, bool as_deployed)
 		compare_as_deployed(refit);
 	call->arguments.fit.for_model = true;
 	call->arguments.of_model = true;
-	call->arguments.source.snapshot = &refit->snapshot;
+	call->arguments.source.first = &refit->first;
 	gk_call_read(call);
 	gk_call_check_rows(call);
 	/* each time: a function of the source may return other arrays than before */
@@ -1236,7 +1236,7 @@ gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 	memset(result, 0, sizeof(GkRefitResult));
 	begin_refit(&refit, version);
 	is_fitted = run(&refit);
-	UnregisterSnapshot(refit.snapshot);
+	UnregisterSnapshot(refit.first.snapshot);
 	gk_mark_lost(refit.relation, version);
 	write_version(&refit, version != 0);
 	if (is_fitted)

@@ -271,10 +271,10 @@ is_written(const GkCall *call)
 static void
 push_snapshot(const GkCall *call)
 {
-	Snapshot   *kept = call->arguments.source.snapshot;
+	const GkFirstReading *first = call->arguments.source.first;
 
-	if (kept != NULL && *kept != NULL)
-		PushActiveSnapshot(*kept);
+	if (first != NULL && first->snapshot != NULL)
+		PushActiveSnapshot(first->snapshot);
 	else if (is_written(call))
 		PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot()
 						   : GetLatestSnapshot());

@@ -727,18 +727,41 @@ SELECT lives_ok($$SELECT gkmeans_refit('of_granted', rescale => true)$$, 'a GRAN
 CREATE OR REPLACE FUNCTION grants() RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN ALTER FUNCTION gk_test.grants() COST 101; RETURN true; END $$;
 SELECT fails_with($$SELECT gkmeans_refit('of_granted', rescale => true)$$, '40001', 'a function that was altered since the first reading', 'source changed between two readings');
 
+-- Names that mean other tables in the second reading, because the user became member of a role
+CREATE ROLE gk_joiner;
+CREATE ROLE gk_joined;
+CREATE SCHEMA gk_of_joined;
+GRANT USAGE ON SCHEMA gk_of_joined TO gk_joined;
+GRANT ALL ON SCHEMA gk_test TO gk_joiner;
+CREATE TABLE gk_of_joined.joints AS SELECT i AS id, i % 3 * 10 AS x FROM generate_series(1, 30) i;
+CREATE TABLE joints AS SELECT i AS id, i % 4 * 100 AS x FROM generate_series(1, 40) i;
+GRANT SELECT ON joints, gk_of_joined.joints TO PUBLIC;
+CREATE FUNCTION join_role(id int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+	IF id = 1 AND current_setting('gk_test.joins', true) = 'on' THEN
+		GRANT gk_joined TO gk_joiner; CREATE SCHEMA gk_made; DROP SCHEMA gk_made;
+	END IF;
+	RETURN id; END $$;
+SET LOCAL search_path = gk_of_joined, gk_test, public;
+SET LOCAL ROLE gk_joiner;
+SELECT gkmeans_create_model('gk_test.of_joints', 'SELECT join_role(id) AS id, x FROM joints', '{x}', 3, id_column => 'id', scale => 'standard');
+RESET ROLE;
+SET LOCAL search_path = gk_test, public;
+SELECT lives_ok($$SELECT gkmeans_refit('of_joints', rescale => true)$$, 'two readings of a table');
+SET LOCAL gk_test.joins = 'on';
+SELECT fails_with($$SELECT gkmeans_refit('of_joints', rescale => true)$$, '40001', 'the second one of another', 'source changed between two readings');
+
 -- A table that a function which the planner calls writes anew before the second reading of a refit
 CREATE TABLE first_half AS SELECT i AS id, i % 3 * 100.0 + i % 7 AS x, i * 2.0 AS y FROM generate_series(1, 30) AS i;
 CREATE TABLE second_half AS SELECT i + 30 AS id, x, y FROM first_half, LATERAL (SELECT id AS i) AS numbered;
-CREATE FUNCTION rewrite_at() RETURNS int LANGUAGE plpgsql AS $$ DECLARE calls int := coalesce(nullif(current_setting('gk_test.calls', true), ''), '0'); BEGIN
-	PERFORM set_config('gk_test.calls', (calls - 1)::text, true);
-	IF calls = 1 THEN ALTER TABLE first_half SET UNLOGGED; END IF;
+CREATE SEQUENCE rewrites;
+CREATE FUNCTION rewrite_at() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF nextval('rewrites') = 1000 THEN ALTER TABLE first_half SET UNLOGGED; END IF;
 	RETURN 0;
 END $$;
 CREATE FUNCTION planned_zero() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN rewrite_at(); END $$;
 SELECT gkmeans_create_model('halves', 'SELECT id, x, y FROM first_half WHERE planned_zero() = 0 UNION ALL SELECT id, x, y FROM second_half', '{x,y}', 3, scale => 'standard', id_column => 'id', labels_table => 'half_labels');
 CREATE FUNCTION refit_at(calls int) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-	PERFORM set_config('gk_test.calls', calls::text, true);
+	PERFORM setval('rewrites', 1000 - calls);
 	RAISE '% rows', (SELECT rows FROM gkmeans_refit('halves', rescale => true, deploy => 'always'));
 EXCEPTION WHEN OTHERS THEN RETURN SQLERRM;
 END $$;
