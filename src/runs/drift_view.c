@@ -63,16 +63,20 @@ put_number(JsonbContainer *cluster, const char *key, Datum *value, bool *is_null
 	*value = Float8GetDatum(number);
 }
 
-/* Puts the recorded drift of one cluster of that version into a result. */
-static void
-put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, ReturnSetInfo *result)
+/*
+ * Puts the recorded drift of one cluster of that version into a result; returns its id, or the last
+ * one if it does not come after that: gkmeans records each once, in order.
+ */
+static double
+put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, double last,
+			ReturnSetInfo *result)
 {
 	double		id = gk_json_number(cluster, "cluster_id");
 	Datum		values[10] = {0};
 	bool		nulls[10] = {0};
 
-	if (!(id >= 0.0 && id < GK_MAX_CLUSTERS))
-		return;
+	if (!(id > last && id < GK_MAX_CLUSTERS && id == trunc(id)))
+		return last;
 	values[0] = Int32GetDatum(row->version);
 	values[1] = slot_getattr(row->slot, GK_MODEL_FINISHED_AT, &nulls[1]);
 	values[2] = Int32GetDatum((int) id);
@@ -87,6 +91,7 @@ put_cluster(const GkModelRow *row, int then, JsonbContainer *cluster, ReturnSetI
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	/* there may be millions */
 	pfree(DatumGetPointer(values[3]));
+	return id;
 }
 
 /* Puts the drift recorded in one row into a result. */
@@ -97,6 +102,7 @@ put_row(const GkModelRow *row, const Versions *versions, ReturnSetInfo *result)
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
 	JsonbValue	value;
+	double		last = -1.0;
 	int			then;
 
 	if (drift == NULL || !gk_json_find(&drift->root, "clusters", &value) ||
@@ -109,7 +115,7 @@ put_row(const GkModelRow *row, const Versions *versions, ReturnSetInfo *result)
 		CHECK_FOR_INTERRUPTS();
 		if (token == WJB_ELEM && value.type == jbvBinary &&
 			JsonContainerIsObject(value.val.binary.data))
-			put_cluster(row, then, value.val.binary.data, result);
+			last = put_cluster(row, then, value.val.binary.data, last, result);
 	}
 }
 

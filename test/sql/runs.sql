@@ -257,6 +257,8 @@ SELECT ok(svg ~ '>one<' AND svg ~ '>two<' AND svg ~ '>three<', 'the picture has 
 SELECT gkmeans_create_model('other', 'SELECT i AS v FROM generate_series(1, 50) i', '{v}', 3);
 SELECT gkmeans_import_model('other', exported => gkmeans_export('far')::jsonb, if_exists => 'replace');
 SELECT is(array_agg(row(version, cluster_key, cluster_name)::text ORDER BY cluster_name), ARRAY['(2,,one)', '(2,,three)', '(2,,two)'], 'an imported drift has no keys: its clusters were those of another model') FROM gkmeans.drift WHERE model = 'gk_test.other';
+SELECT gkmeans_import_model('doubled', exported => jsonb_set(e, '{drift,clusters}', (e -> 'drift' -> 'clusters') || (e -> 'drift' -> 'clusters') || '{"cluster_id": 7.5}')) FROM (SELECT gkmeans_export('other')::jsonb AS e) exported;
+SELECT is(count(*)::int, count(DISTINCT drift_key)::int, 'nor has a cluster that it lists twice two rows') FROM gkmeans.drift WHERE model = 'gk_test.doubled';
 SELECT gkmeans_name_clusters('far', ARRAY[repeat('n', 1000000), NULL]);
 SELECT is(array_agg(status), '{checked}', 'a check of a cluster with a long name') FROM gkmeans_refit('far', only_if_drift => 9);
 SELECT is(octet_length(cluster_name), 1000, 'of which the drift has the beginning') FROM gkmeans.drift WHERE drift_key = 'gk_test.far/5/0/drift';
