@@ -200,11 +200,15 @@ static char *
 resolve_path(const char *set)
 {
 	StringInfoData path;
+	int			nest_level;
 	ListCell   *cell;
 	List	   *names;
 
 	if (!SplitIdentifierString(pstrdup(set), ',', &names))
 		return pstrdup(set);
+	/* the same names are the same text */
+	nest_level = NewGUCNestLevel();
+	gk_set_locally("quote_all_identifiers", "off");
 	initStringInfo(&path);
 	foreach(cell, names)
 	{
@@ -215,6 +219,7 @@ resolve_path(const char *set)
 		if (name == lfirst(cell) || OidIsValid(get_namespace_oid(name, true)))
 			appendStringInfo(&path, "%s%s", path.len > 0 ? ", " : "", quote_identifier(name));
 	}
+	AtEOXact_GUC(true, nest_level);
 	return path.data;
 }
 

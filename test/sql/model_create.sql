@@ -223,6 +223,10 @@ CREATE FUNCTION set_path() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM set_
 SELECT is(count(*), 2::bigint, 'a source that sets the path') FROM gkmeans_create_model('gk_test.moved_path', 'SELECT gk_test.set_path() * i AS x FROM generate_series(1, 5) i', '{x}', 2);
 SET LOCAL search_path = gk_test, public;
 SELECT is(definition ->> 'search_path', 'gk_test, public', 'has the path that was set before') FROM moved_path;
+-- … nor is it another one where names are quoted otherwise
+CREATE FUNCTION quote_all() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('quote_all_identifiers', 'on', true); RETURN 1; END $$;
+SELECT is(count(*), 2::bigint, 'a source that has all names quoted') FROM gkmeans_create_model('quoted_path', 'SELECT quote_all() * i AS x FROM generate_series(1, 5) i', '{x}', 2);
+SET LOCAL quote_all_identifiers = off;
 -- … and long ones only until the statement ends: 18 reports them to the client, which cannot read them
 CREATE FUNCTION create_by(path text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
 	PERFORM set_config('search_path', path, true);
