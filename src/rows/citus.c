@@ -66,79 +66,87 @@ begin_scan(Relation list, const char *index, const char *column, RegProcedure eq
 	return systable_beginscan(list, index_id, OidIsValid(index_id), snapshot, 1, &key);
 }
 
-/*
- * Reads the entry of a table in Citus' list; false if there is none.  *key is the text of a Var,
- * and *copies says how many copies of a row there are.
- */
-static bool
-read_entry(Oid list_id, Oid relation_id, char **key, char *copies)
+/* What Citus' list says of a table. */
+typedef struct Entry
 {
-	Relation	list = table_open(list_id, AccessShareLock);
-	SysScanDesc scan = begin_scan(list, "pg_dist_partition_logical_relid_index", "logicalrelid",
-								  F_OIDEQ, ObjectIdGetDatum(relation_id), NULL);
-	HeapTuple	entry = systable_getnext(scan);
+	const char *key;			/* the text of a Var; NULL = it is not distributed by a column */
+	char		copies;			/* 't': as many of each row as servers, 's': one */
+	bool		is_placed;		/* not a local table that Citus knows */
+} Entry;
+
+/* Reads the entry of a table; false if there is none. */
+static bool
+read_entry(Oid relation_id, Entry *entry)
+{
+	Oid			list_id = list_of_tables();
+	Relation	list;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		is_listed;
 	bool		is_null;
 	Datum		value;
 
-	*key = NULL;
-	*copies = '\0';
-	if (HeapTupleIsValid(entry))
+	if (!OidIsValid(list_id))
+		return false;
+	list = table_open(list_id, AccessShareLock);
+	scan = begin_scan(list, "pg_dist_partition_logical_relid_index", "logicalrelid", F_OIDEQ,
+					  ObjectIdGetDatum(relation_id), NULL);
+	tuple = systable_getnext(scan);
+	is_listed = HeapTupleIsValid(tuple);
+	if (is_listed)
 	{
-		value = read_column(list, entry, "partkey", &is_null);
-		*key = is_null ? NULL : TextDatumGetCString(value);
-		value = read_column(list, entry, "repmodel", &is_null);
-		*copies = is_null ? '\0' : DatumGetChar(value);
+		value = read_column(list, tuple, "partkey", &is_null);
+		entry->key = is_null ? NULL : TextDatumGetCString(value);
+		value = read_column(list, tuple, "repmodel", &is_null);
+		entry->copies = is_null ? '\0' : DatumGetChar(value);
+		value = read_column(list, tuple, "colocationid", &is_null);
+		entry->is_placed = !is_null && DatumGetInt32(value) != 0;
 	}
 	systable_endscan(scan);
 	table_close(list, AccessShareLock);
-	return HeapTupleIsValid(entry);
-}
-
-/* True if a table is in Citus' list. */
-static bool
-is_listed(Oid list_id, Oid relation_id)
-{
-	char	   *key;
-	char		copies;
-
-	return read_entry(list_id, relation_id, &key, &copies);
+	return is_listed;
 }
 
 /* True if Citus keeps the rows of a table. */
 bool
 gk_is_citus_table(Oid relation_id)
 {
-	Oid			list_id = list_of_tables();
+	Entry		entry;
 
-	return OidIsValid(list_id) && is_listed(list_id, relation_id);
+	return read_entry(relation_id, &entry);
 }
 
 /* The column by which Citus distributes the rows of a table. */
 const char *
 gk_citus_column(Oid relation_id)
 {
-	Oid			list_id = list_of_tables();
-	char	   *key = NULL;
-	char		copies;
+	Entry		entry;
 	Var		   *column;
 
-	if (!OidIsValid(list_id) || !read_entry(list_id, relation_id, &key, &copies) || key == NULL)
+	if (!read_entry(relation_id, &entry) || entry.key == NULL)
 		return NULL;
-	column = stringToNode(key);
+	column = stringToNode(entry.key);
 	return IsA(column, Var) ? get_attname(relation_id, column->varattno, true) : NULL;
 }
 
-/* True if Citus keeps one copy of each of its rows. */
+/* True if Citus keeps one copy of each of its rows, by a column. */
 bool
 gk_citus_has_one_copy(Oid relation_id)
 {
-	Oid			list_id = list_of_tables();
-	char	   *key;
-	char		copies;
+	Entry		entry;
 
-	/* 's': what copies there may be are PostgreSQL's standbys */
-	return OidIsValid(list_id) && read_entry(list_id, relation_id, &key, &copies) &&
-		key != NULL && copies == 's';
+	/* what other copies there may be are PostgreSQL's standbys */
+	return read_entry(relation_id, &entry) && entry.key != NULL && entry.copies == 's';
+}
+
+/* True if the whole table is on each server of Citus, or on this one. */
+bool
+gk_citus_has_whole_table(Oid relation_id)
+{
+	Entry		entry;
+
+	return read_entry(relation_id, &entry) && entry.key == NULL &&
+		(entry.copies != 's' || !entry.is_placed);
 }
 
 /* Appends a shard and the servers that have it, as a snapshot sees them. */
@@ -199,13 +207,12 @@ has_moved(Oid relation_id, Snapshot begun)
 bool
 gk_citus_has_moved(const List *tables)
 {
-	Oid			list_id = list_of_tables();
 	SnapshotData snapshot;
 	Snapshot	begun;
 	bool		moved = false;
 	ListCell   *cell;
 
-	if (!OidIsValid(list_id))
+	if (!gk_has_citus())
 		return false;
 	snapshot = *GetTransactionSnapshot();
 	snapshot.curcid = FirstCommandId;
@@ -215,7 +222,7 @@ gk_citus_has_moved(const List *tables)
 	{
 		CHECK_FOR_INTERRUPTS();
 		moved = moved ||
-			(is_listed(list_id, lfirst_oid(cell)) && has_moved(lfirst_oid(cell), begun));
+			(gk_is_citus_table(lfirst_oid(cell)) && has_moved(lfirst_oid(cell), begun));
 	}
 	UnregisterSnapshot(begun);
 	return moved;
@@ -252,26 +259,24 @@ gk_citus_set_styles(void)
 
 /* Looks for a table of Citus' list, in queries within queries as well. */
 static bool
-reads_listed_table(Node *node, void *list_id)
+reads_listed_table(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, RangeTblEntry))
 		return ((RangeTblEntry *) node)->rtekind == RTE_RELATION &&
-			is_listed(*(Oid *) list_id, ((RangeTblEntry *) node)->relid);
+			gk_is_citus_table(((RangeTblEntry *) node)->relid);
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, reads_listed_table, list_id,
+		return query_tree_walker((Query *) node, reads_listed_table, context,
 								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, reads_listed_table, list_id);
+	return expression_tree_walker(node, reads_listed_table, context);
 }
 
 /* True if Citus plans a query. */
 bool
 gk_is_citus_query(const Query *query)
 {
-	Oid			list_id = list_of_tables();
-
-	return OidIsValid(list_id) && reads_listed_table((Node *) unconstify(Query *, query), &list_id);
+	return gk_has_citus() && reads_listed_table((Node *) unconstify(Query *, query), NULL);
 }
 
 /* True if Citus plans a command. */

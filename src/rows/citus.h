@@ -21,8 +21,11 @@ extern bool gk_is_citus_table(Oid relation_id);
 /* The column by which Citus distributes the rows of a table; NULL if it does not. */
 extern const char *gk_citus_column(Oid relation_id);
 
-/* True if Citus keeps one copy of each of its rows. */
+/* True if Citus keeps one copy of each of its rows, which it distributes by a column. */
 extern bool gk_citus_has_one_copy(Oid relation_id);
+
+/* True if all its rows are on each server of Citus, or on this one: a reference or local table. */
+extern bool gk_citus_has_whole_table(Oid relation_id);
 
 /*
  * True if shards of tables, of which Citus keeps some, were moved, copied or split since the

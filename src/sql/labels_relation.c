@@ -109,8 +109,12 @@ use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *conte
 	int			nest_level = NewGUCNestLevel();
 
 	relation.from = call_function("l", id_type);
-	/* Citus plans what compares its rows with a function only if that is in a query of its own */
-	relation.with = psprintf("WITH l AS MATERIALIZED (SELECT * FROM %s) ",
+	/*
+	 * Citus plans what compares its rows with a function only if that is in a query of its own, and
+	 * sends this one away as well, where one shard has all rows, unless it reads a local table.
+	 */
+	relation.with = psprintf("WITH l AS MATERIALIZED (SELECT * FROM %s"
+							 " WHERE EXISTS (SELECT FROM pg_catalog.pg_am)) ",
 							 call_function("f", id_type));
 	if (GetConfigOption(CITUS_LIMIT, true, false) != NULL)
 		gk_set_locally(CITUS_LIMIT, "-1");

@@ -380,14 +380,6 @@ check_source(const GkLabelsTable *table, GkSource *source)
 							 table->id_name)));
 }
 
-/* True if Citus keeps all rows of the table on one node, or on each. */
-static bool
-is_whole_on_nodes(const GkLabelsTable *table)
-{
-	return OidIsValid(table->output.relation_id) && gk_is_citus_table(table->output.relation_id) &&
-		gk_citus_column(table->output.relation_id) == NULL;
-}
-
 /* Checks the table of changes, if there is to be one. */
 static void
 check_changes(GkLabelsTable *table, const char *name)
@@ -399,11 +391,12 @@ check_changes(GkLabelsTable *table, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("changes_table needs labels_mode => 'merge'"),
 				 errhint("Changes are the differences that 'merge' finds.")));
-	if (is_whole_on_nodes(table))
+	if (gk_citus_has_whole_table(table->output.relation_id))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("changes of the labels in reference table \"%s\" cannot be found",
+				 errmsg("changes of the labels in table \"%s\" cannot be found",
 						table->output.variable->relname),
+				 errdetail("It is a reference table, or a local table in Citus' metadata."),
 				 errhint("Distribute that table by column \"%s\", or leave it a local table.",
 						 table->id_name)));
 	table->changes = gk_changes_table_check(name, &table->output, table->id_name, table->id_type);

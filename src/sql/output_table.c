@@ -391,7 +391,7 @@ typedef struct Allowed
 	const GkComparison *comparison;
 } Allowed;
 
-/* True if a command reads a table besides those that were checked. */
+/* True if a command reads a table besides those that were checked, and the catalogs. */
 static bool
 reads_other(Node *node, void *context)
 {
@@ -403,8 +403,8 @@ reads_other(Node *node, void *context)
 	{
 		const RangeTblEntry *entry = (const RangeTblEntry *) node;
 
-		return entry->rtekind == RTE_RELATION && entry->relid != table->relation_id &&
-			entry->relid != table->read_id;
+		return entry->rtekind == RTE_RELATION && entry->relid >= FirstNormalObjectId &&
+			entry->relid != table->relation_id && entry->relid != table->read_id;
 	}
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, reads_other, context, QTW_EXAMINE_RTES_BEFORE);

@@ -654,7 +654,24 @@ like(failure(q{SELECT gkmeans_assign('segments', 'SELECT id, x, 1 / (id - id) AS
 	qr/distributed by column "to_cluster_id"/, 'changes that cannot be written are refused before the rows are read');
 
 like(failure(q{SELECT gkmeans_assign('segments', 'SELECT id, x, 1 / (id - id) AS y FROM distributed', 'id', 'reference_labels', 'merge', 'changes')}),
-	qr/changes of the labels in reference table "reference_labels" cannot be found/, 'so are those of a reference table');
+	qr/changes of the labels in table "reference_labels" cannot be found/, 'so are those of a reference table');
+
+# Labels in one shard, with and without changes, of which Citus would send the comparison away
+for my $column (q('id', shard_count => 1), 'NULL')
+{
+	for my $changes (undef, q('id', shard_count => 1), 'NULL')
+	{
+		sql(qq{CREATE TABLE few_labels (id int PRIMARY KEY, cluster_id int); SELECT create_distributed_table('few_labels', $column, colocate_with => 'none');
+			CREATE TABLE few_changes (id int, from_cluster_id int, to_cluster_id int, version int, changed_at timestamptz)} . (defined $changes ? "; SELECT create_distributed_table('few_changes', $changes, colocate_with => 'none')" : ''));
+		my $few = q{SELECT inserted, updated, deleted FROM gkmeans_assign('segments', 'SELECT * FROM local WHERE id < 100', 'id', 'few_labels', '%s'%s)};
+		is(sql(sprintf $few, 'merge', q(, 'few_changes')), '99|0|0', 'labels in one shard by ' . $column . ', changes ' . ($changes // 'in a local table'));
+		sql('UPDATE few_labels SET cluster_id = -1 WHERE id % 10 = 0; DELETE FROM few_labels WHERE id % 10 = 1; INSERT INTO few_labels VALUES (-5, 1)');
+		is(sql(sprintf $few, 'merge', q(, 'few_changes')), '10|9|1', 'merged');
+		is(sql('SELECT count(*), count(*) FILTER (WHERE from_cluster_id IS NULL), count(*) FILTER (WHERE to_cluster_id IS NULL) FROM few_changes'), '119|109|1', 'and the changes');
+		is(sql(sprintf $few, $_, ''), "99|0|@{[ $_ eq 'delete' ? 99 : 0 ]}", $_) for qw(delete replace);
+		sql('DROP TABLE few_labels, few_changes');
+	}
+}
 
 # A refit, over nodes and not
 sql("UPDATE $_ SET x = x + 40 WHERE id % 3 = 1") for qw(distributed local);
