@@ -26,6 +26,9 @@
 /* How Citus begins to say that it cannot write a query with a tuplestore. */
 #define RTE_KIND "unrecognized RTE kind"
 
+/* The beginning of what Citus says of a shard that is gone. */
+#define LOST_SHARD "could not find valid entry for shard"
+
 /* Citus keeps what it sends to the workers within this. */
 #define CITUS_LIMIT "citus.max_intermediate_result_size"
 
@@ -100,6 +103,81 @@ call_function(const char *alias, Oid id_type)
 	return call.data;
 }
 
+/* True if an internal error is what Citus says, in any language, of a name that it has lost. */
+static bool
+has_lost_name(const char *message)
+{
+	return strstr(message, NAME) != NULL ||
+		strncmp(message, RTE_KIND, strlen(RTE_KIND)) == 0;
+}
+
+/* True if it is what Citus says of a shard that others have split while it waited. */
+static bool
+has_lost_shard(const char *message)
+{
+	return strncmp(message, LOST_SHARD, strlen(LOST_SHARD)) == 0;
+}
+
+/* Raises that as what it is. */
+static void
+raise_split(ErrorData *error)
+{
+	FlushErrorState();
+	error->sqlerrcode = ERRCODE_T_R_SERIALIZATION_FAILURE;
+	error->detail = psprintf(_("Shards of a table that is written were split: %s."),
+							 error->message);
+	error->message = pstrdup(_("could not serialize access due to concurrent update"));
+	error->hint = pstrdup(_("The transaction might succeed if retried."));
+	ReThrowError(error);
+}
+
+/*
+ * Raises the current error again, but internal ones of Citus as those of a change: shards of a
+ * table that is written can be split, and what rules and policies read can become a table of Citus
+ * between two commands, so that it loses the name.
+ */
+static void
+rethrow_of_citus(MemoryContext context)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL)
+		PG_RE_THROW();
+	if (has_lost_shard(error->message))
+		raise_split(error);
+	if (!has_lost_name(error->message))
+		PG_RE_THROW();
+	FlushErrorState();
+	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	error->detail = psprintf(_("What the labels table depends on was altered: %s."),
+							 error->message);
+	error->message = pstrdup(_("the labels table changed while it was being written"));
+	error->hint = pstrdup(_("Try again."));
+	ReThrowError(error);
+}
+
+/* Uses the labels. */
+static void
+use_relation(const GkLabelsRelation *relation, GkUseLabels use, void *context)
+{
+	MemoryContext before = CurrentMemoryContext;
+	bool		has_citus = gk_has_citus();
+
+	PG_TRY();
+	{
+		use(relation, context);
+	}
+	PG_CATCH();
+	{
+		if (has_citus)
+			rethrow_of_citus(before);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 /* Lets the function return the labels. */
 static void
 use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *context)
@@ -121,7 +199,7 @@ use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *conte
 	current = &labels;
 	PG_TRY();
 	{
-		use(&relation, context);
+		use_relation(&relation, use, context);
 	}
 	PG_FINALLY();
 	{
@@ -129,51 +207,6 @@ use_by_function(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *conte
 	}
 	PG_END_TRY();
 	AtEOXact_GUC(true, nest_level);
-}
-
-/*
- * Raises the current error again, but an internal one as that of a change: what rules and policies
- * read can become a table of Citus between two commands, and Citus loses the name.
- */
-static void
-rethrow_of_citus(MemoryContext context)
-{
-	ErrorData  *error;
-
-	MemoryContextSwitchTo(context);
-	error = CopyErrorData();
-	/* what Citus says of a name that it has lost, in any language */
-	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL ||
-		(strstr(error->message, NAME) == NULL &&
-		 strncmp(error->message, RTE_KIND, strlen(RTE_KIND)) != 0))
-		PG_RE_THROW();
-	FlushErrorState();
-	error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-	error->detail = psprintf(_("What the labels table depends on was altered: %s."),
-							 error->message);
-	error->message = pstrdup(_("the labels table changed while it was being written"));
-	error->hint = pstrdup(_("Try again."));
-	ReThrowError(error);
-}
-
-/* Uses the labels under their name. */
-static void
-use_named(const GkLabelsRelation *relation, GkUseLabels use, void *context)
-{
-	MemoryContext before = CurrentMemoryContext;
-	bool		has_citus = gk_has_citus();
-
-	PG_TRY();
-	{
-		use(relation, context);
-	}
-	PG_CATCH();
-	{
-		if (has_citus)
-			rethrow_of_citus(before);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
 }
 
 /* Registers the labels with SPI. */
@@ -191,7 +224,7 @@ use_by_name(Tuplestorestate *rows, Oid id_type, GkUseLabels use, void *context)
 	named.reldata = rows;
 	if (SPI_register_relation(&named) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register the labels with SPI");
-	use_named(&relation, use, context);
+	use_relation(&relation, use, context);
 	SPI_unregister_relation(named.md.name);
 }
 

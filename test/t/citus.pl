@@ -813,6 +813,21 @@ for my $table (qw(late_labels late_changes))
 	$fitting->quit;
 }
 
+# Changes whose shards are split just then, beside which an INSERT … SELECT of Citus is an internal error
+sql('TRUNCATE late_labels, late_changes');
+$locker = $node->background_psql('postgres', on_error_stop => 1);
+$fitting = $node->background_psql('postgres', on_error_stop => 0);
+$locker->query_safe(q{BEGIN; SELECT citus_split_shard_by_split_points(shardid, ARRAY[((shardminvalue::bigint + shardmaxvalue::bigint) / 2)::text], ARRAY(SELECT nodeid FROM pg_dist_node WHERE groupid > 0), 'block_writes')
+	FROM pg_dist_shard WHERE logicalrelid = 'late_changes'::regclass ORDER BY shardid LIMIT 1});
+start_query($fitting, q{SELECT rows / rows FROM gkmeans_assign('segments', 'local', 'id', 'late_labels', 'merge', 'late_changes')});
+ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM gkmeans.progress WHERE phase = 'writing')}), 'labels are being written');
+ok($node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%late_changes%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid())}), 'and wait for the split');
+$locker->query_safe('COMMIT');
+is($fitting->query('SELECT count(*) FROM late_labels') =~ s/.*\n//sr, 0, 'which undoes the labels');
+like($fitting->{stderr}, qr/could not serialize access due to concurrent update.*Shards of a table that is written were split/s, 'with an error');
+is(sql(q{SELECT inserted FROM gkmeans_assign('segments', 'local', 'id', 'late_labels', 'merge', 'late_changes'); SELECT count(*) FROM late_changes}), "6000\n5940", 'and then they are written');
+$_->quit for $locker, $fitting;
+
 # A source that must be read twice, and whose rows move in between
 sql(q{CREATE TABLE far_off (id int PRIMARY KEY, x float8, y float8); SELECT create_distributed_table('far_off', 'id', colocate_with => 'none');
 	INSERT INTO far_off SELECT i, 1000000 + i % 3 * 10 + i * 0.00001 + CASE WHEN i > 158000 THEN 5000 ELSE 0 END, 0 FROM generate_series(1, 160000) i});
