@@ -14,8 +14,10 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -290,11 +292,20 @@ describe_again(void)
 		gk_refuse_change();
 }
 
+/* Sets the encoding in which the other server reads the ids, if the source has set another. */
+static void
+restore_encoding(const char *encoding)
+{
+	if (strcmp(pg_get_client_encoding_name(), encoding) != 0)
+		SetConfigOption("client_encoding", encoding, PGC_USERSET, PGC_S_SESSION);
+}
+
 /* Reads the rows. */
 const GkRows *
 gk_node_job_read(int dimension, const double *shift, double *seconds)
 {
 	MemoryContext before = begin_step();
+	const char *encoding = pg_get_client_encoding_name();
 	instr_time	begin;
 
 	if (current->node != NULL)
@@ -308,6 +319,7 @@ gk_node_job_read(int dimension, const double *shift, double *seconds)
 	gk_source_shift(current->source, dimension, shift);
 	gk_source_read(current->source, current->job, gk_job_engine(current->job), &current->rows);
 	SPI_finish();
+	restore_encoding(encoding);
 	current->has_read = true;
 	*seconds = gk_seconds_since(begin);
 	end_step(before);
