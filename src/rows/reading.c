@@ -845,6 +845,17 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		gk_query_refuse_plan();
 }
 
+/* OIDs in order and each once: a plan lists a table as often as costs suggest. */
+static List *
+distinct(const List *oids)
+{
+	List	   *sorted = list_copy(oids);
+
+	list_sort(sorted, list_oid_cmp);
+	list_deduplicate_oid(sorted);
+	return sorted;
+}
+
 /* Keeps the first of two readings. */
 static void
 keep_reading(GkFirstReading *first, const GkSourceQuery *query)
@@ -852,9 +863,8 @@ keep_reading(GkFirstReading *first, const GkSourceQuery *query)
 	MemoryContext before = MemoryContextSwitchTo(first->context);
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
-	first->tables = list_copy(query->tables);
-	first->named = list_copy(query->named);
-	first->functions = list_copy(query->functions);
+	first->tables = distinct(query->tables);
+	first->functions = distinct(query->functions);
 	MemoryContextSwitchTo(before);
 }
 
@@ -862,10 +872,8 @@ keep_reading(GkFirstReading *first, const GkSourceQuery *query)
 static void
 check_names(const GkFirstReading *first, const GkSourceQuery *query)
 {
-	GkSourceQuery before = {.tables = first->tables,.named = first->named,
-		.functions = first->functions};
-
-	if (!gk_query_are_alike(&before, query))
+	if (!equal(first->tables, distinct(query->tables)) ||
+		!equal(first->functions, distinct(query->functions)))
 		refuse_second("Its names mean other tables or functions.");
 }
 

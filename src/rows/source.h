@@ -28,8 +28,7 @@ typedef struct GkFirstReading
 {
 	MemoryContext context;		/* of the lists; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
-	List	   *tables;			/* what the source named, as in GkSourceQuery */
-	List	   *named;
+	List	   *tables;			/* that the source named: OIDs, each once, in order */
 	List	   *functions;
 } GkFirstReading;
 

@@ -729,6 +729,16 @@ SELECT lives_ok($$SELECT gkmeans_refit('of_granted', rescale => true)$$, 'a GRAN
 CREATE OR REPLACE FUNCTION grants() RETURNS boolean VOLATILE LANGUAGE plpgsql AS $$ BEGIN ALTER FUNCTION gk_test.grants() COST 101; RETURN true; END $$;
 SELECT fails_with($$SELECT gkmeans_refit('of_granted', rescale => true)$$, '40001', 'a function that was altered since the first reading', 'source changed between two readings');
 
+-- A plan of the second reading that reads a table as often as costs suggest then
+CREATE TABLE costly (id int PRIMARY KEY, x float8);
+INSERT INTO costly VALUES (1, 1);
+ANALYZE costly;
+CREATE FUNCTION grow(id int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF id = 1 AND current_setting('gk_test.grows', true) = 'on' THEN INSERT INTO gk_test.costly SELECT i, i FROM generate_series(2, 20000) i ON CONFLICT DO NOTHING; END IF;
+	RETURN id; END $$;
+SELECT gkmeans_create_model('of_costly', 'SELECT grow(id) AS id, x - (SELECT min(id) FROM costly) AS x, y FROM people', '{x,y}', 2, scale => 'standard');
+SET LOCAL gk_test.grows = 'on';
+SELECT lives_ok($$SELECT gkmeans_refit('of_costly', rescale => true)$$, 'a table that grows between two readings');
 -- Names that mean other tables in the second reading, because the user became member of a role
 CREATE ROLE gk_joiner;
 CREATE ROLE gk_joined;
