@@ -252,25 +252,37 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 	return query;
 }
 
+/* The search_path of before. */
+typedef struct Names
+{
+	int			nest_level;
+	const char *path;
+} Names;
+
 /*
- * Begins a nest level of settings in which names mean what they did when the source was given,
- * whichever search_path its functions have set.
+ * Has names mean what they did when the source was given, whichever search_path its functions have
+ * set, until end_names().
  */
-static int
+static Names
 begin_names(const GkSourceText *source)
 {
-	int			nest_level = NewGUCNestLevel();
+	Names		names = {.path = pstrdup(namespace_search_path)};
 
-	if (strcmp(namespace_search_path, source->search_path) != 0)
-		gk_set_locally("search_path", source->search_path);
-	return nest_level;
+	names.nest_level = NewGUCNestLevel();
+	gk_set_locally("search_path", source->search_path);
+	return names;
 }
 
-/* Ends that level. */
+/*
+ * Sets the path back: those that are called to analyse or plan a query may have set one for the
+ * session, by which other names would be looked up.
+ */
 static void
-end_names(int nest_level)
+end_names(Names names)
 {
-	AtEOXact_GUC(true, nest_level);
+	AtEOXact_GUC(true, names.nest_level);
+	if (strcmp(namespace_search_path, names.path) != 0)
+		SetConfigOption("search_path", names.path, PGC_USERSET, PGC_S_SESSION);
 }
 
 /* Analyses a query, which has no parameter. */
@@ -279,14 +291,14 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
-	int			nest_level = begin_names(source);
+	Names		names = begin_names(source);
 	Query	   *query;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query = analyze(source, text, InvalidOid);
 	error_context_stack = callback.previous;
-	end_names(nest_level);
+	end_names(names);
 	return query;
 }
 
@@ -303,14 +315,14 @@ gk_query_rewrite(const GkSourceText *source, const char *text)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
-	int			nest_level = begin_names(source);
+	Names		names = begin_names(source);
 	Query	   *query;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query = rewrite(source, text, InvalidOid);
 	error_context_stack = callback.previous;
-	end_names(nest_level);
+	end_names(names);
 	return query;
 }
 
@@ -385,7 +397,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
-	int			nest_level = begin_names(source);
+	Names		names = begin_names(source);
 	Query	   *rewritten;
 	List	   *functions;
 
@@ -408,7 +420,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
 	error_context_stack = callback.previous;
-	end_names(nest_level);
+	end_names(names);
 	return query;
 }
 
@@ -484,7 +496,7 @@ bool
 gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	int			nest_level;
+	Names		names;
 	bool		is_newer;
 
 	*is_changed = false;
@@ -493,11 +505,11 @@ gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 		push_of_transaction(query, snapshot);
 		return false;
 	}
-	nest_level = begin_names(query->source);
+	names = begin_names(query->source);
 	*is_changed = !IsInParallelMode() &&
 		(gk_is_changed(query->tables, query->functions, snapshot) ||
 		 gk_is_renamed(query->named, snapshot));
-	end_names(nest_level);
+	end_names(names);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
 	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
 	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
@@ -521,12 +533,12 @@ bool
 gk_query_is_replaced(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	int			nest_level = begin_names(query->source);
+	Names		names = begin_names(query->source);
 	bool		is_replaced = gk_is_replaced(query->tables, query->functions, snapshot) ||
 		gk_is_renamed(query->named, snapshot) ||
 		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
 
-	end_names(nest_level);
+	end_names(names);
 	return is_replaced;
 }
 
@@ -535,12 +547,12 @@ bool
 gk_query_is_named_anew(const GkSourceQuery *query)
 {
 	Snapshot	moment = seen_at_analysis(query);
-	int			nest_level = begin_names(query->source);
+	Names		names = begin_names(query->source);
 	bool		is_named_anew = moment != NULL &&
 		(gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
 
-	end_names(nest_level);
+	end_names(names);
 	UnregisterSnapshot(moment);
 	return is_named_anew;
 }
@@ -590,12 +602,12 @@ bool
 gk_query_is_overtaken(const GkSourceQuery *query)
 {
 	Snapshot	moment = seen_at_analysis(query);
-	int			nest_level = begin_names(query->source);
+	Names		names = begin_names(query->source);
 	bool		is_replaced = moment != NULL &&
 		(gk_is_replaced(query->tables, query->functions, moment) ||
 		 gk_is_renamed(query->named, moment));
 
-	end_names(nest_level);
+	end_names(names);
 	UnregisterSnapshot(moment);
 	return is_replaced;
 }

@@ -77,6 +77,22 @@ CREATE FUNCTION alter_data() RETURNS void LANGUAGE plpgsql AS $$ BEGIN IF nextva
 CREATE OR REPLACE FUNCTION aside() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM gk_test.alter_data(), set_config('search_path', 'gk_aside, public', true); RETURN 0; END $$;
 SELECT is(rows_aside('SELECT x + gk_test.aside() AS x FROM data'), 10::numeric, 'or another one, and they alter theirs');
 
+-- … nor do those that are called to analyse it, before the table of labels is looked up
+CREATE FUNCTION step_aside(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'gk_aside, public', true); RETURN true; END $$;
+CREATE DOMAIN stepping AS int CHECK (gk_test.step_aside(VALUE));
+CREATE TABLE aside_labels (id int, cluster_id int);
+CREATE TABLE gk_aside.aside_labels AS SELECT 7 AS id, 7 AS cluster_id;
+SELECT is(sum(size), 10::numeric, 'a check of a domain that sets the path') FROM gkmeans_fit('SELECT id, x FROM data WHERE ''{1}''::gk_test.stepping[] IS NOT NULL', '{x}', 2, id_column => 'id', labels_table => 'aside_labels', if_exists => 'replace');
+SELECT gkmeans_create_model('aside_model', 'SELECT id, x FROM data WHERE ''{1}''::gk_test.stepping[] IS NOT NULL', '{x}', 2, id_column => 'id', labels_table => 'aside_labels', labels_mode => 'replace');
+SELECT gkmeans_refit('gk_test.aside_model', deploy => 'always');
+SELECT gkmeans_create_view('gk_test.aside_model', 'gk_test.aside_view');
+SELECT is((SELECT count(*) FROM aside_view), 10::bigint, 'does not change what a view reads');
+SELECT is((SELECT count(*) FROM aside_labels), 10::bigint, 'nor where labels go');
+SELECT is((SELECT row(l.*)::text FROM gk_aside.aside_labels l), '(7,7)', 'nor which are replaced');
+CREATE OR REPLACE FUNCTION step_aside(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'gk_aside, public', false); RETURN true; END $$;
+SELECT is(sum(size), 10::numeric, 'for the session') FROM gkmeans_fit('SELECT id, x FROM data WHERE ''{1}''::gk_test.stepping[] IS NOT NULL', '{x}', 2, id_column => 'id', labels_table => 'aside_labels', if_exists => 'replace');
+SELECT is((SELECT count(*) FROM aside_labels), 10::bigint, 'neither');
+
 -- The progress of a model with the longest names, cut at a character: a source says what the view shows
 CREATE FUNCTION shown() RETURNS float8 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 BEGIN

@@ -288,6 +288,9 @@ for ($first, values %node)
 	$shift += 1e5;
 }
 is(sql("$nodes SELECT sum(size), min(centroid[1])::int8 < 50000 + 5e8 FROM gkmeans_fit('SELECT step_aside(id) AS id, x FROM remote', '{x}', 2); SELECT read_twice FROM gkmeans_last_fit()"), "300|f\nt", 'rows of the same tables');
+create_everywhere(q{CREATE FUNCTION lead_aside(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'aside, public', true); RETURN true; END $$;
+	CREATE DOMAIN leading_aside AS int CHECK (lead_aside(VALUE))});
+is(sql("$nodes SELECT sum(size) FROM gkmeans_fit('SELECT id, x FROM remote WHERE ''{1}''::leading_aside[] IS NOT NULL', '{x}', 2)"), 300, 'nor where a domain in it sets that before the nodes are called');
 create_everywhere(q{CREATE FUNCTION in_latin1(id int, is_local boolean) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('client_encoding', 'LATIN1', is_local); RETURN id; END $$});
 is(sql("$nodes SELECT count(*) FROM gkmeans_fit_predict(NULL::text, 'SELECT ''é'' || in_latin1(id, $_) AS id, x FROM remote', '{x}', 2, id_column => 'id') WHERE id LIKE 'é%'"), 300, "ids of a source that sets another encoding: $_") for qw(true false);
 nothing_is_left('such fits');
