@@ -1110,6 +1110,7 @@ read_again(Refit *refit)
 	List	   *id_parts = gk_id_parts(id_type);
 	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
 	GkRows		facts = keep_facts(refit);
+	bool		was_divided = call->cluster != NULL;
 	Snapshot	read_by = NULL;
 
 	MemoryContextSwitchTo(before);
@@ -1127,7 +1128,7 @@ read_again(Refit *refit)
 		UnregisterSnapshot(call->read_by);
 		call->read_by = read_by;
 	}
-	if (call->cluster != NULL || facts.is_newer)
+	if (was_divided || call->cluster != NULL || facts.is_newer)
 		compare_facts(&facts, &call->rows);
 	if (refit->labels != NULL &&
 		(call->id_type != id_type || !equal(gk_id_parts(id_type), id_parts) ||
