@@ -10,7 +10,6 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -51,6 +50,7 @@ typedef struct NodeJob
 	GkJob	   *job;
 	Oid			user;			/* whose privileges count */
 	GkNodeTask	task;
+	GkTextSettings settings;	/* by which its source is read */
 	const char *columns;		/* of the source, as they were when the node was opened */
 	GkSource   *source;			/* of the rows */
 	GkRows		rows;
@@ -173,7 +173,6 @@ copy_task(const GkNodeTask *task)
 	copy.source.source = copy_text(task->source.source);
 	copy.source.id_column = copy_text(task->source.id_column);
 	copy.source.weight_column = copy_text(task->source.weight_column);
-	copy.source.search_path = pstrdup(namespace_search_path);
 	copy.source.features = NIL;
 	foreach(cell, task->source.features)
 		copy.source.features = lappend(copy.source.features, pstrdup(lfirst(cell)));
@@ -245,6 +244,8 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	current->user = GetUserId();
 	current->in_step = true;
 	current->task = copy_task(task);
+	current->settings = gk_text_settings();
+	current->task.source.settings = &current->settings;
 	work = &current->task.work;
 
 	source = describe_source(&current->task.source, task->by_direction);

@@ -187,12 +187,10 @@ analyze_source(const GkSourceText *text)
 GkSource *
 gk_source_describe(const GkSourceSpec *spec)
 {
-	GkSourceText *text = gk_source_text(spec->source);
-	GkSource   *source;
+	GkSourceText *text = spec->settings == NULL ? gk_source_text(spec->source)
+		: gk_source_text_by(spec->source, spec->settings);
+	GkSource   *source = analyze_source(text);
 
-	if (spec->search_path != NULL)
-		text->search_path = spec->search_path;
-	source = analyze_source(text);
 	text->of_node = spec->of_node;
 	source->spec = *spec;
 	if (spec->id_column != NULL)

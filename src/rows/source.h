@@ -46,7 +46,7 @@ typedef struct GkSourceSpec
 	bool		nulls_are_errors;	/* NULL, NaN, infinity: an error, or skipped rows */
 	GkFirstReading *first;		/* of two; NULL = there is one */
 	bool		of_node;		/* read in a transaction that gkmeans began for it */
-	const char *search_path;	/* for its names; NULL = the one that is set */
+	const GkTextSettings *settings;	/* by which it is read; NULL = those of now */
 } GkSourceSpec;
 
 /* A described source: parsed and checked, not yet run. */

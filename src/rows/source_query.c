@@ -169,15 +169,10 @@ explain_error(void *arg)
 				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 
-/* Parses a query that contains a source, which is one statement while the settings are the same. */
+/* Parses a query that contains a source, which is one statement by the settings of that. */
 static RawStmt *
 parse(const GkSourceText *source, const char *text)
 {
-	if (standard_conforming_strings != source->standard_strings)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("setting \"%s\" changed while the source was being read",
-						"standard_conforming_strings")));
 	/* after a commit PL/pgSQL may check a domain before there is one */
 	EnsurePortalSnapshotExists();
 	return linitial_node(RawStmt, raw_parser(text, RAW_PARSE_DEFAULT));
@@ -252,37 +247,38 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 	return query;
 }
 
-/* The search_path of before. */
-typedef struct Names
+/* Settings of before, and how many of them. */
+typedef struct Before
 {
+	GkTextSettings settings;
+	int			count;
 	int			nest_level;
-	const char *path;
-} Names;
+} Before;
 
 /*
- * Has names mean what they did when the source was given, whichever search_path its functions have
- * set, until end_names().
+ * Has the text of a source, or its names alone, mean what it did when it was given, whatever its
+ * functions have set, until end_text().
  */
-static Names
-begin_names(const GkSourceText *source)
+static Before
+begin_text(const GkSourceText *source, bool names_alone)
 {
-	Names		names = {.path = pstrdup(namespace_search_path)};
+	Before		before = {.settings = gk_text_settings(),
+		.count = names_alone ? 1 : GK_TEXT_SETTINGS};
 
-	names.nest_level = NewGUCNestLevel();
-	gk_set_locally("search_path", source->search_path);
-	return names;
+	before.nest_level = NewGUCNestLevel();
+	gk_set_text_settings(&source->settings, before.count);
+	return before;
 }
 
 /*
- * Sets the path back: those that are called to analyse or plan a query may have set one for the
- * session, by which other names would be looked up.
+ * Sets these back: those that are called to analyse or plan a query may have set others, also for
+ * the session, by which other names and texts would be read.
  */
 static void
-end_names(Names names)
+end_text(const Before *before)
 {
-	AtEOXact_GUC(true, names.nest_level);
-	if (strcmp(namespace_search_path, names.path) != 0)
-		SetConfigOption("search_path", names.path, PGC_USERSET, PGC_S_SESSION);
+	AtEOXact_GUC(true, before->nest_level);
+	gk_restore_text_settings(&before->settings, before->count);
 }
 
 /* Analyses a query, which has no parameter. */
@@ -291,14 +287,14 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
-	Names		names = begin_names(source);
+	Before		before = begin_text(source, false);
 	Query	   *query;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query = analyze(source, text, InvalidOid);
 	error_context_stack = callback.previous;
-	end_names(names);
+	end_text(&before);
 	return query;
 }
 
@@ -315,14 +311,14 @@ gk_query_rewrite(const GkSourceText *source, const char *text)
 {
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
-	Names		names = begin_names(source);
+	Before		before = begin_text(source, false);
 	Query	   *query;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	query = rewrite(source, text, InvalidOid);
 	error_context_stack = callback.previous;
-	end_names(names);
+	end_text(&before);
 	return query;
 }
 
@@ -397,7 +393,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	Surroundings around = {source, text};
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
-	Names		names = begin_names(source);
+	Before		before = begin_text(source, false);
 	Query	   *rewritten;
 	List	   *functions;
 
@@ -408,6 +404,9 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	query->command = GetCurrentCommandId(false);
 	query->moment = keep_moment();
 	rewritten = rewrite(source, text, parameter);
+	end_text(&before);
+	/* the check may set something for the planner alone */
+	before = begin_text(source, false);
 	if (check != NULL)
 		check(rewritten, context);
 	query->is_of_citus = gk_is_citus_query(rewritten);
@@ -420,7 +419,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	/* it does not pay off, and can take a second that nothing interrupts */
 	query->plan->jitFlags = PGJIT_NONE;
 	error_context_stack = callback.previous;
-	end_names(names);
+	end_text(&before);
 	return query;
 }
 
@@ -496,7 +495,7 @@ bool
 gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	Names		names;
+	Before		before;
 	bool		is_newer;
 
 	*is_changed = false;
@@ -505,11 +504,11 @@ gk_query_push_snapshot(const GkSourceQuery *query, bool *is_changed)
 		push_of_transaction(query, snapshot);
 		return false;
 	}
-	names = begin_names(query->source);
+	before = begin_text(query->source, true);
 	*is_changed = !IsInParallelMode() &&
 		(gk_is_changed(query->tables, query->functions, snapshot) ||
 		 gk_is_renamed(query->named, snapshot));
-	end_names(names);
+	end_text(&before);
 	/* Citus has the workers read what is there now, and the plan does not show the shards here */
 	is_newer = *is_changed || (query->is_of_citus && !IsInParallelMode());
 	PushActiveSnapshot(is_newer ? GetLatestSnapshot() : snapshot);
@@ -533,12 +532,12 @@ bool
 gk_query_is_replaced(const GkSourceQuery *query)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	Names		names = begin_names(query->source);
+	Before		before = begin_text(query->source, true);
 	bool		is_replaced = gk_is_replaced(query->tables, query->functions, snapshot) ||
 		gk_is_renamed(query->named, snapshot) ||
 		(!IsInParallelMode() && gk_has_altered(query->tables, snapshot));
 
-	end_names(names);
+	end_text(&before);
 	return is_replaced;
 }
 
@@ -547,12 +546,12 @@ bool
 gk_query_is_named_anew(const GkSourceQuery *query)
 {
 	Snapshot	moment = seen_at_analysis(query);
-	Names		names = begin_names(query->source);
+	Before		before = begin_text(query->source, true);
 	bool		is_named_anew = moment != NULL &&
 		(gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
 
-	end_names(names);
+	end_text(&before);
 	UnregisterSnapshot(moment);
 	return is_named_anew;
 }
@@ -602,12 +601,12 @@ bool
 gk_query_is_overtaken(const GkSourceQuery *query)
 {
 	Snapshot	moment = seen_at_analysis(query);
-	Names		names = begin_names(query->source);
+	Before		before = begin_text(query->source, true);
 	bool		is_replaced = moment != NULL &&
 		(gk_is_replaced(query->tables, query->functions, moment) ||
 		 gk_is_renamed(query->named, moment));
 
-	end_names(names);
+	end_text(&before);
 	UnregisterSnapshot(moment);
 	return is_replaced;
 }

@@ -43,7 +43,7 @@ typedef struct GkSourceQuery
 /* How often a query is planned again, at most, if what it names changes all the time. */
 #define GK_MOST_PLANS 10
 
-/* Raises an error where an analysed query must not be planned. */
+/* Raises an error where an analysed query must not be planned; may set what it is planned with. */
 typedef void (*GkCheckQuery) (const Query *query, const void *context);
 
 /*

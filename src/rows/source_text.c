@@ -8,17 +8,52 @@
 
 #include <ctype.h>
 
-#include "catalog/namespace.h"
 #include "lib/stringinfo.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/varlena.h"
 
+#include "settings.h"
 #include "source_text.h"
 
 #define SOURCE_HINT "The source is the name of a relation, or one SELECT, VALUES, TABLE or WITH."
+
+/* The settings: how names are looked up, how tokens are read, and how constants are converted. */
+static const char *const text_settings[GK_TEXT_SETTINGS] = {
+	"search_path", "standard_conforming_strings", "backslash_quote", "transform_null_equals",
+	"array_nulls", "xmloption", "DateStyle", "IntervalStyle", "TimeZone"
+};
+
+/* The settings as they are now. */
+GkTextSettings
+gk_text_settings(void)
+{
+	GkTextSettings settings;
+
+	for (int i = 0; i < GK_TEXT_SETTINGS; i++)
+		settings.values[i] = pstrdup(GetConfigOption(text_settings[i], false, false));
+	return settings;
+}
+
+/* Sets the first ones. */
+void
+gk_set_text_settings(const GkTextSettings *settings, int count)
+{
+	for (int i = 0; i < count; i++)
+		gk_set_locally(text_settings[i], settings->values[i]);
+}
+
+/* Sets back those of the first that were set otherwise. */
+void
+gk_restore_text_settings(const GkTextSettings *before, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(GetConfigOption(text_settings[i], false, false), before->values[i]) != 0)
+			SetConfigOption(text_settings[i], before->values[i], PGC_USERSET, PGC_S_SESSION);
+}
 
 /* True if the text could be a name: SplitIdentifierString() accepts more. */
 static bool
@@ -130,8 +165,7 @@ gk_source_text(const char *source)
 	int			length;
 
 	text->source = source;
-	text->standard_strings = standard_conforming_strings;
-	text->search_path = pstrdup(namespace_search_path);
+	text->settings = gk_text_settings();
 	text->from = relation_name(source);
 	text->is_name = text->from != NULL;
 	if (text->is_name)
@@ -149,5 +183,18 @@ gk_source_text(const char *source)
 	length = statement->stmt_len > 0 ? statement->stmt_len :
 		(int) strlen(source) - statement->stmt_location;
 	text->from = psprintf("(\n%.*s\n)", length, source + statement->stmt_location);
+	return text;
+}
+
+/* The same by settings of before. */
+GkSourceText *
+gk_source_text_by(const char *source, const GkTextSettings *settings)
+{
+	int			nest_level = NewGUCNestLevel();
+	GkSourceText *text;
+
+	gk_set_text_settings(settings, GK_TEXT_SETTINGS);
+	text = gk_source_text(source);
+	AtEOXact_GUC(true, nest_level);
 	return text;
 }

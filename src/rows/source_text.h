@@ -12,18 +12,38 @@
 /* What precedes the statement in `from`: a parenthesis and a newline. */
 #define GK_FROM_PREFIX 2
 
+/* How many settings decide what a text says; the first is the search_path. */
+#define GK_TEXT_SETTINGS 9
+
+/* Their values. */
+typedef struct GkTextSettings
+{
+	const char *values[GK_TEXT_SETTINGS];
+} GkTextSettings;
+
 typedef struct GkSourceText
 {
 	const char *source;			/* as the user wrote it */
 	const char *from;			/* its form after FROM */
 	bool		is_name;		/* it is the name of a relation */
 	int			location;		/* where in `source` the statement begins, in bytes */
-	bool		standard_strings;	/* the standard_conforming_strings it was parsed with */
-	const char *search_path;	/* of then: by which its names are looked up */
+	GkTextSettings settings;	/* with which it was parsed, and is analysed */
 	bool		of_node;		/* its isolation level was not chosen by the user; set later */
 } GkSourceText;
 
 /* Parses the user's text by itself: 42601 if it is neither a name nor one such statement. */
 extern GkSourceText *gk_source_text(const char *source);
+
+/* The same by settings of before. */
+extern GkSourceText *gk_source_text_by(const char *source, const GkTextSettings *settings);
+
+/* The settings as they are now, copied. */
+extern GkTextSettings gk_text_settings(void);
+
+/* Sets the first ones until the nest level of settings ends, in which none was set before. */
+extern void gk_set_text_settings(const GkTextSettings *settings, int count);
+
+/* Sets back those of the first that were set otherwise, for as long as they would have lasted. */
+extern void gk_restore_text_settings(const GkTextSettings *before, int count);
 
 #endif							/* GK_SOURCE_TEXT_H */

@@ -77,6 +77,13 @@ CREATE FUNCTION alter_data() RETURNS void LANGUAGE plpgsql AS $$ BEGIN IF nextva
 CREATE OR REPLACE FUNCTION aside() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM gk_test.alter_data(), set_config('search_path', 'gk_aside, public', true); RETURN 0; END $$;
 SELECT is(rows_aside('SELECT x + gk_test.aside() AS x FROM data'), 10::numeric, 'or another one, and they alter theirs');
 
+-- … and its constants
+ALTER TABLE data SET LOGGED;
+ALTER FUNCTION rows_aside SET DateStyle = 'SQL, MDY';
+CREATE OR REPLACE FUNCTION aside() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM gk_test.alter_data(), set_config('DateStyle', 'SQL, DMY', true); RETURN 0; END $$;
+CREATE SEQUENCE plans;
+CREATE OR REPLACE FUNCTION alter_data() RETURNS void LANGUAGE plpgsql AS $$ BEGIN IF nextval('gk_test.plans') = 1 THEN ALTER TABLE gk_test.data SET UNLOGGED; END IF; END $$;
+SELECT is(rows_aside('SELECT x + gk_test.aside() AS x FROM data WHERE ''02/03/2024'' < DATE ''2024-02-15'''), 10::numeric, 'also by another DateStyle');
 -- … nor do those that are called to analyse it, before the table of labels is looked up
 CREATE FUNCTION step_aside(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'gk_aside, public', true); RETURN true; END $$;
 CREATE DOMAIN stepping AS int CHECK (gk_test.step_aside(VALUE));

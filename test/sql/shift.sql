@@ -92,8 +92,9 @@ SELECT is(reads_twice('CASE WHEN i <= 30000 THEN 1 ELSE 0 END::float8'), false, 
 -- A source that changes between two readings
 CREATE TABLE far AS SELECT i, 1e9 + i % 7 + CASE WHEN i > 100000 THEN 1e12 ELSE 0 END AS x FROM generate_series(1, 120000) i;
 CREATE FUNCTION read_otherwise() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN 0.0 * length(set_config('standard_conforming_strings', 'off', true)); END$$;
-SELECT fails_with($test$SELECT * FROM gkmeans_fit($$SELECT CASE WHEN i = 1 THEN x + read_otherwise() ELSE x END AS x, 'a\' AS t, ' AS t, $1 AS u -- ' AS u
-	FROM far$$, '{x}', 2)$test$, '55000', 'a setting that changes what the text says', 'standard_conforming_strings');
+SELECT is((SELECT sum(size) FROM gkmeans_fit($$SELECT CASE WHEN i = 1 THEN x + read_otherwise() ELSE x END AS x, 'a\' AS t, ' AS t, $1 AS u -- ' AS u
+	FROM far$$, '{x}', 2)), 120000::numeric, 'a setting that would change what the text says');
+SET LOCAL standard_conforming_strings = on;
 CREATE TEMP TABLE hidden AS SELECT i, ARRAY[i % 2 = 0] AS v FROM generate_series(1, 10) i;
 CREATE TABLE farther AS SELECT i, ARRAY[x] AS v FROM far;
 CREATE FUNCTION hide(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN

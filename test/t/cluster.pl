@@ -275,7 +275,7 @@ sql("$nodes SELECT FROM gkmeans_create_model('m_with_zeros', 'with_zeros', '{x,y
 is(sql("$nodes SELECT status FROM gkmeans_refit('m_with_zeros', deploy => 'always')"), 'fitted', 'a new scale of directions, beside rows of zeros');
 nothing_is_left('refits that read twice');
 
-# Functions of the source that set the search_path on the nodes, which read again in a common shift, and plan again.
+# Functions of the source that set the search_path and more on the nodes, which read again in a common shift, and plan again.
 my $shift = 0;
 for ($first, values %node)
 {
@@ -283,11 +283,11 @@ for ($first, values %node)
 	$_->safe_psql('postgres', "CREATE EXTENSION IF NOT EXISTS dblink; CREATE SCHEMA aside; CREATE TABLE remote AS SELECT i AS id, 5e8 + $shift + noise(i, 1) AS x FROM generate_series(1, 100) i;
 		CREATE TABLE aside.remote AS SELECT id + 1000 AS id, x + 50 AS x FROM remote WHERE id % 2 = 0;
 		CREATE FUNCTION step_aside(id int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF id = 1 THEN
-			PERFORM set_config('search_path', 'aside, public', true), dblink_exec('$itself', 'CREATE TABLE aside.made (); DROP TABLE aside.made'); END IF;
+			PERFORM set_config('search_path', 'aside, public', true), set_config('DateStyle', 'SQL, DMY', true), dblink_exec('$itself', 'CREATE TABLE aside.made (); DROP TABLE aside.made'); END IF;
 			RETURN id; END \$\$");
 	$shift += 1e5;
 }
-is(sql("$nodes SELECT sum(size), min(centroid[1])::int8 < 50000 + 5e8 FROM gkmeans_fit('SELECT step_aside(id) AS id, x FROM remote', '{x}', 2); SELECT read_twice FROM gkmeans_last_fit()"), "300|f\nt", 'rows of the same tables');
+is(sql("$nodes SET DateStyle = 'SQL, MDY'; SELECT sum(size), min(centroid[1])::int8 < 50000 + 5e8 FROM gkmeans_fit('SELECT step_aside(id) AS id, x FROM remote WHERE ''02/03/2024'' < DATE ''2024-02-15''', '{x}', 2); SELECT read_twice FROM gkmeans_last_fit()"), "300|f\nt", 'rows of the same tables');
 create_everywhere(q{CREATE FUNCTION lead_aside(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'aside, public', true); RETURN true; END $$;
 	CREATE DOMAIN leading_aside AS int CHECK (lead_aside(VALUE))});
 is(sql("$nodes SELECT sum(size) FROM gkmeans_fit('SELECT id, x FROM remote WHERE ''{1}''::leading_aside[] IS NOT NULL', '{x}', 2)"), 300, 'nor where a domain in it sets that before the nodes are called');
