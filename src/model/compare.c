@@ -194,6 +194,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
 	bool		by_export = is_of_citus(source);
 	GkSourceQuery *query;
+	int			nest_level;
 	bool		is_changed;
 	bool		is_newer;
 
@@ -209,6 +210,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 								   by_export ? " OFFSET 0) AS source" : ""),
 						  InvalidOid, by_export ? check_export_labelling : check_labelling,
 						  by_export ? PREDICT_WITH : PREDICT);
+	nest_level = NewGUCNestLevel();
 	/* and run by that */
 	if (by_export)
 		gk_citus_set_search_path();
@@ -216,6 +218,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 	is_newer = gk_query_push_snapshot(query, &is_changed);
 	gk_query_run(query, NULL, receiver);
 	PopActiveSnapshot();
+	AtEOXact_GUC(true, nest_level);
 	take_rows(&comparison->contingency, store,
 			  ExecCleanTypeFromTL(query->plan->planTree->targetlist));
 	receiver->rDestroy(receiver);

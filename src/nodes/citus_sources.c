@@ -114,10 +114,12 @@ set_styles(const Query *query, const void *context)
 static const char *
 find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTasks *tasks)
 {
-	int			nest_level = NewGUCNestLevel();
 	const PlannedStmt *plan = gk_query_plan_by_names(text, query, set_styles)->plan;
-	const char *reason = gk_citus_plan_tasks(plan, tasks);
+	int			nest_level = NewGUCNestLevel();
+	const char *reason;
 
+	gk_citus_set_styles();
+	reason = gk_citus_plan_tasks(plan, tasks);
 	AtEOXact_GUC(true, nest_level);
 	for (int i = 0; reason == NULL && i < tasks->count; i++)
 		if (!is_select(tasks->all[i].query, columns))
