@@ -51,6 +51,7 @@ typedef struct NodeJob
 	Oid			user;			/* whose privileges count */
 	GkNodeTask	task;
 	GkTextSettings settings;	/* by which its source is read */
+	const char *encoding;		/* in which the other server reads what this one sends */
 	const char *columns;		/* of the source, as they were when the node was opened */
 	GkSource   *source;			/* of the rows */
 	GkRows		rows;
@@ -222,6 +223,14 @@ widen_socket(void)
 		(void) setsockopt(MyProcPort->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
+/* Sets that encoding again, if functions of the source have set another. */
+static void
+restore_encoding(void)
+{
+	if (strcmp(pg_get_client_encoding_name(), current->encoding) != 0)
+		SetConfigOption("client_encoding", current->encoding, PGC_USERSET, PGC_S_SESSION);
+}
+
 /* Begins the job of a node, instead of an earlier one. */
 void
 gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
@@ -245,6 +254,7 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	current->in_step = true;
 	current->task = copy_task(task);
 	current->settings = gk_text_settings();
+	current->encoding = pg_get_client_encoding_name();
 	current->task.source.settings = &current->settings;
 	work = &current->task.work;
 
@@ -253,6 +263,7 @@ gk_node_job_begin(const GkNodeTask *task, GkNodeEngine *opened)
 	if (gk_engine_depends_on_work())
 		gk_source_estimate(source, &work->rows, &work->dimension);
 	opened->name = gk_open_engine(job, work, &opened->reason)->class_of->name;
+	restore_encoding();
 	end_step(before);
 }
 
@@ -293,20 +304,11 @@ describe_again(void)
 		gk_refuse_change();
 }
 
-/* Sets the encoding in which the other server reads the ids, if the source has set another. */
-static void
-restore_encoding(const char *encoding)
-{
-	if (strcmp(pg_get_client_encoding_name(), encoding) != 0)
-		SetConfigOption("client_encoding", encoding, PGC_USERSET, PGC_S_SESSION);
-}
-
 /* Reads the rows. */
 const GkRows *
 gk_node_job_read(int dimension, const double *shift, double *seconds)
 {
 	MemoryContext before = begin_step();
-	const char *encoding = pg_get_client_encoding_name();
 	instr_time	begin;
 
 	if (current->node != NULL)
@@ -320,7 +322,7 @@ gk_node_job_read(int dimension, const double *shift, double *seconds)
 	gk_source_shift(current->source, dimension, shift);
 	gk_source_read(current->source, current->job, gk_job_engine(current->job), &current->rows);
 	SPI_finish();
-	restore_encoding(encoding);
+	restore_encoding();
 	current->has_read = true;
 	*seconds = gk_seconds_since(begin);
 	end_step(before);

@@ -293,6 +293,9 @@ create_everywhere(q{CREATE FUNCTION lead_aside(id int) RETURNS boolean LANGUAGE 
 is(sql("$nodes SELECT sum(size) FROM gkmeans_fit('SELECT id, x FROM remote WHERE ''{1}''::leading_aside[] IS NOT NULL', '{x}', 2)"), 300, 'nor where a domain in it sets that before the nodes are called');
 create_everywhere(q{CREATE FUNCTION in_latin1(id int, is_local boolean) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('client_encoding', 'LATIN1', is_local); RETURN id; END $$});
 is(sql("$nodes SELECT count(*) FROM gkmeans_fit_predict(NULL::text, 'SELECT ''é'' || in_latin1(id, $_) AS id, x FROM remote', '{x}', 2, id_column => 'id') WHERE id LIKE 'é%'"), 300, "ids of a source that sets another encoding: $_") for qw(true false);
+create_everywhere(q{CREATE FUNCTION be_in_latin1(id int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('client_encoding', 'LATIN1', true); RETURN true; END $$;
+	CREATE DOMAIN in_latin1 AS int CHECK (be_in_latin1(VALUE))});
+is(sql("$nodes SELECT count(*) FROM gkmeans_fit_predict(NULL::text, 'SELECT ''é'' || id AS id, x FROM remote WHERE ''{1}''::in_latin1[] IS NOT NULL', '{x}', 2, id_column => 'id') WHERE id LIKE 'é%'"), 300, 'or a domain in which does');
 nothing_is_left('such fits');
 
 # Labels of the first reading are not written over those that others have written since of newer rows.
