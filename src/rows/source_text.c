@@ -24,7 +24,8 @@
 /* The settings: how names are looked up, how tokens are read, and how constants are converted. */
 static const char *const text_settings[GK_TEXT_SETTINGS] = {
 	"search_path", "standard_conforming_strings", "backslash_quote", "transform_null_equals",
-	"array_nulls", "xmloption", "DateStyle", "IntervalStyle", "TimeZone"
+	"array_nulls", "xmloption", "DateStyle", "IntervalStyle", "TimeZone",
+	"timezone_abbreviations", "lc_monetary"
 };
 
 /* The settings as they are now. */
@@ -38,21 +39,30 @@ gk_text_settings(void)
 	return settings;
 }
 
-/* Sets the first ones. */
+/* True if a setting has another value by now. */
+static bool
+is_other(int i, const GkTextSettings *settings)
+{
+	return strcmp(GetConfigOption(text_settings[i], false, false), settings->values[i]) != 0;
+}
+
+/* Sets the first ones; to set one again can read a file. */
 void
 gk_set_text_settings(const GkTextSettings *settings, int count)
 {
 	for (int i = 0; i < count; i++)
-		gk_set_locally(text_settings[i], settings->values[i]);
+		if (is_other(i, settings))
+			gk_set_locally(text_settings[i], settings->values[i]);
 }
 
-/* Sets back those of the first that were set otherwise. */
+/* Sets back those of the first that were set otherwise, as SET LOCAL does. */
 void
 gk_restore_text_settings(const GkTextSettings *before, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (strcmp(GetConfigOption(text_settings[i], false, false), before->values[i]) != 0)
-			SetConfigOption(text_settings[i], before->values[i], PGC_USERSET, PGC_S_SESSION);
+		if (is_other(i, before))
+			(void) set_config_option(text_settings[i], before->values[i], PGC_USERSET,
+									 PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
 
 /* True if the text could be a name: SplitIdentifierString() accepts more. */

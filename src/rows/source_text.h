@@ -13,7 +13,7 @@
 #define GK_FROM_PREFIX 2
 
 /* How many settings decide what a text says; the first is the search_path. */
-#define GK_TEXT_SETTINGS 9
+#define GK_TEXT_SETTINGS 11
 
 /* Their values. */
 typedef struct GkTextSettings
@@ -43,7 +43,7 @@ extern GkTextSettings gk_text_settings(void);
 /* Sets the first ones until the nest level of settings ends, in which none was set before. */
 extern void gk_set_text_settings(const GkTextSettings *settings, int count);
 
-/* Sets back those of the first that were set otherwise, for as long as they would have lasted. */
+/* Sets back those of the first that were set otherwise, until the transaction ends. */
 extern void gk_restore_text_settings(const GkTextSettings *before, int count);
 
 #endif							/* GK_SOURCE_TEXT_H */

@@ -84,6 +84,11 @@ CREATE OR REPLACE FUNCTION aside() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ 
 CREATE SEQUENCE plans;
 CREATE OR REPLACE FUNCTION alter_data() RETURNS void LANGUAGE plpgsql AS $$ BEGIN IF nextval('gk_test.plans') = 1 THEN ALTER TABLE gk_test.data SET UNLOGGED; END IF; END $$;
 SELECT is(rows_aside('SELECT x + gk_test.aside() AS x FROM data WHERE ''02/03/2024'' < DATE ''2024-02-15'''), 10::numeric, 'also by another DateStyle');
+CREATE FUNCTION abbreviate(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('timezone_abbreviations', 'Australia', true); RETURN true; END $$;
+CREATE DOMAIN abbreviating AS int CHECK (gk_test.abbreviate(VALUE));
+SET LOCAL TimeZone = 'UTC';
+SELECT is(sum(size), 10::numeric, 'and other abbreviations of time zones') FROM gkmeans_fit('SELECT x FROM data WHERE timestamptz ''2024-01-01 00:00 UTC'' < ''2023-12-31 22:00 EST'' AND ''{1}''::gk_test.abbreviating[] IS NOT NULL', '{x}', 2);
+RESET TimeZone;
 -- … nor do those that are called to analyse it, before the table of labels is looked up
 CREATE FUNCTION step_aside(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'gk_aside, public', true); RETURN true; END $$;
 CREATE DOMAIN stepping AS int CHECK (gk_test.step_aside(VALUE));
