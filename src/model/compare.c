@@ -193,12 +193,12 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
 	bool		by_export = is_of_citus(source);
+	int			limit_level = NewGUCNestLevel();
+	int			path_level;
 	GkSourceQuery *query;
-	int			nest_level;
 	bool		is_changed;
 	bool		is_newer;
 
-	/* the caller ends the nest level */
 	if (by_export)
 		gk_set_locally("citus.max_intermediate_result_size", "-1");
 	query = gk_query_plan(source,
@@ -210,7 +210,7 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 								   by_export ? " OFFSET 0) AS source" : ""),
 						  InvalidOid, by_export ? check_export_labelling : check_labelling,
 						  by_export ? PREDICT_WITH : PREDICT);
-	nest_level = NewGUCNestLevel();
+	path_level = NewGUCNestLevel();
 	/* and run by that */
 	if (by_export)
 		gk_citus_set_search_path();
@@ -218,7 +218,8 @@ count_rows(const GkSourceText *source, Comparison *comparison)
 	is_newer = gk_query_push_snapshot(query, &is_changed);
 	gk_query_run(query, NULL, receiver);
 	PopActiveSnapshot();
-	AtEOXact_GUC(true, nest_level);
+	AtEOXact_GUC(true, path_level);
+	AtEOXact_GUC(true, limit_level);
 	take_rows(&comparison->contingency, store,
 			  ExecCleanTypeFromTL(query->plan->planTree->targetlist));
 	receiver->rDestroy(receiver);

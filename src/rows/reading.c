@@ -864,6 +864,7 @@ keep_reading(GkFirstReading *first, const GkSourceQuery *query)
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
 	first->tables = distinct(query->tables);
+	first->named = distinct(query->named);
 	first->functions = distinct(query->functions);
 	MemoryContextSwitchTo(before);
 }
@@ -873,6 +874,7 @@ static void
 check_names(const GkFirstReading *first, const GkSourceQuery *query)
 {
 	if (!equal(first->tables, distinct(query->tables)) ||
+		!equal(first->named, distinct(query->named)) ||
 		!equal(first->functions, distinct(query->functions)))
 		refuse_second("Its names mean other tables or functions.");
 }

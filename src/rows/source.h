@@ -28,7 +28,8 @@ typedef struct GkFirstReading
 {
 	MemoryContext context;		/* of the lists; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
-	List	   *tables;			/* that the source named: OIDs, each once, in order */
+	List	   *tables;			/* as in GkSourceQuery, but each once and in order */
+	List	   *named;
 	List	   *functions;
 } GkFirstReading;
 

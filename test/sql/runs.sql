@@ -761,6 +761,18 @@ SET LOCAL search_path = gk_test, public;
 SELECT lives_ok($$SELECT gkmeans_refit('of_joints', rescale => true)$$, 'two readings of a table');
 SET LOCAL gk_test.joins = 'on';
 SELECT fails_with($$SELECT gkmeans_refit('of_joints', rescale => true)$$, '40001', 'the second one of another', 'source changed between two readings');
+SET LOCAL gk_test.joins = 'off';
+REVOKE gk_joined FROM gk_joiner;
+CREATE TABLE joint_kinds AS SELECT i AS id, i % 4 * 100 AS x, CASE WHEN i % 2 = 0 THEN 'gk_test.joints'::regclass ELSE 'gk_of_joined.joints' END AS kind FROM generate_series(1, 40) i;
+GRANT SELECT ON joint_kinds TO PUBLIC;
+SET LOCAL search_path = gk_of_joined, gk_test, public;
+SET LOCAL ROLE gk_joiner;
+SELECT gkmeans_create_model('gk_test.of_kinds', 'SELECT join_role(row_number() OVER ()::int) AS id, x FROM joint_kinds WHERE kind = ''joints''::regclass', '{x}', 2, id_column => 'id', scale => 'standard');
+RESET ROLE;
+SET LOCAL search_path = gk_test, public;
+SELECT lives_ok($$SELECT gkmeans_refit('of_kinds', rescale => true)$$, 'two readings with a constant');
+SET LOCAL gk_test.joins = 'on';
+SELECT fails_with($$SELECT gkmeans_refit('of_kinds', rescale => true)$$, '40001', 'which names another table', 'source changed between two readings');
 
 -- A table that a function which the planner calls writes anew before the second reading of a refit
 CREATE TABLE first_half AS SELECT i AS id, i % 3 * 100.0 + i % 7 AS x, i * 2.0 AS y FROM generate_series(1, 30) AS i;
