@@ -23,8 +23,8 @@
 
 /* The settings: how names are looked up, how tokens are read, and how constants are converted. */
 static const char *const text_settings[GK_TEXT_SETTINGS] = {
-	"search_path", "standard_conforming_strings", "backslash_quote", "transform_null_equals",
-	"array_nulls", "xmloption", "DateStyle", "IntervalStyle", "TimeZone",
+	"search_path", "standard_conforming_strings", "backslash_quote", "client_encoding",
+	"transform_null_equals", "array_nulls", "xmloption", "DateStyle", "IntervalStyle", "TimeZone",
 	"timezone_abbreviations", "lc_monetary"
 };
 

@@ -13,7 +13,7 @@
 #define GK_FROM_PREFIX 2
 
 /* How many settings decide what a text says; the first is the search_path. */
-#define GK_TEXT_SETTINGS 11
+#define GK_TEXT_SETTINGS 12
 
 /* Their values. */
 typedef struct GkTextSettings

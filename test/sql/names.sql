@@ -89,6 +89,9 @@ CREATE DOMAIN abbreviating AS int CHECK (gk_test.abbreviate(VALUE));
 SET LOCAL TimeZone = 'UTC';
 SELECT is(sum(size), 10::numeric, 'and other abbreviations of time zones') FROM gkmeans_fit('SELECT x FROM data WHERE timestamptz ''2024-01-01 00:00 UTC'' < ''2023-12-31 22:00 EST'' AND ''{1}''::gk_test.abbreviating[] IS NOT NULL', '{x}', 2);
 RESET TimeZone;
+CREATE FUNCTION encode_otherwise(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('client_encoding', 'SJIS', true); RETURN true; END $$;
+CREATE DOMAIN encoding_otherwise AS int CHECK (gk_test.encode_otherwise(VALUE));
+SELECT is(sum(size), 10::numeric, 'and an encoding in which a backslash is not safe') FROM gkmeans_fit('SELECT x FROM data WHERE E''\'''' <> ''a'' AND ''{1}''::gk_test.encoding_otherwise[] IS NOT NULL', '{x}', 2);
 -- … nor do those that are called to analyse it, before the table of labels is looked up
 CREATE FUNCTION step_aside(value int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('search_path', 'gk_aside, public', true); RETURN true; END $$;
 CREATE DOMAIN stepping AS int CHECK (gk_test.step_aside(VALUE));
