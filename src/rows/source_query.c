@@ -27,7 +27,6 @@
 
 #include "acting.h"
 #include "citus.h"
-#include "settings.h"
 #include "source_aggregates.h"
 #include "source_changes.h"
 #include "source_functions.h"
