@@ -845,37 +845,25 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		gk_query_refuse_plan();
 }
 
-/* OIDs in order and each once: a plan lists a table as often as costs suggest. */
-static List *
-distinct(const List *oids)
-{
-	List	   *sorted = list_copy(oids);
-
-	list_sort(sorted, list_oid_cmp);
-	list_deduplicate_oid(sorted);
-	return sorted;
-}
-
 /* Keeps the first of two readings. */
 static void
-keep_reading(GkFirstReading *first, const GkSourceQuery *query)
+keep_reading(GkFirstReading *first, const GkSource *source)
 {
 	MemoryContext before = MemoryContextSwitchTo(first->context);
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
-	first->tables = distinct(query->tables);
-	first->named = distinct(query->named);
-	first->functions = distinct(query->functions);
+	first->query = gk_source_analyze(source);
 	MemoryContextSwitchTo(before);
 }
 
-/* Raises an error if names have come to mean others, as where the user became member of a role. */
+/*
+ * Raises an error if names have come to mean others, as where the user became member of a role.
+ * Plans would not do: which tables and constants they list depends on costs.
+ */
 static void
-check_names(const GkFirstReading *first, const GkSourceQuery *query)
+check_names(const GkFirstReading *first, const GkSource *source)
 {
-	if (!equal(first->tables, distinct(query->tables)) ||
-		!equal(first->named, distinct(query->named)) ||
-		!equal(first->functions, distinct(query->functions)))
+	if (!equal(first->query, gk_source_analyze(source)))
 		refuse_second("Its names mean other tables or functions.");
 }
 
@@ -905,9 +893,9 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	check_snapshot(source, feeding, is_second);
 	follow_changes(source, feeding, rows, is_second, is_old);
 	if (first != NULL && !is_second)
-		keep_reading(first, feeding->query);
-	else if (first != NULL && !feeding->query->is_of_citus)
-		check_names(first, feeding->query);
+		keep_reading(first, source);
+	else if (first != NULL)
+		check_names(first, source);
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot() || source->read_by != NULL)
 		return;
 	snapshot = GetActiveSnapshot();

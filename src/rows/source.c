@@ -215,6 +215,13 @@ gk_source_id_type(const GkSource *source)
 	return source->id_type;
 }
 
+/* The query of all columns, by what the names mean now. */
+Query *
+gk_source_analyze(const GkSource *source)
+{
+	return analyze_text(source->text);
+}
+
 /*
  * Raises an error if the columns are others by what the names mean now: rows are read by the places
  * of columns, so others must not take their place.  What is called to find out may drop the type
@@ -223,7 +230,7 @@ gk_source_id_type(const GkSource *source)
 void
 gk_source_check_columns(const GkSource *source)
 {
-	const Query *query = analyze_text(source->text);
+	const Query *query = gk_source_analyze(source);
 
 	if (!equalTupleDescs(gk_selected_columns(query->targetList), source->columns))
 		gk_refuse_change();
@@ -280,7 +287,7 @@ gk_source_tables(const GkSource *source)
 List *
 gk_source_tables_now(const GkSource *source)
 {
-	return gk_tables_read(analyze_text(source->text));
+	return gk_tables_read(gk_source_analyze(source));
 }
 
 /* True if a feature or the weight is made of a column of a table. */

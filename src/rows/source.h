@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
+#include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/snapshot.h"
 
@@ -26,11 +27,9 @@
  */
 typedef struct GkFirstReading
 {
-	MemoryContext context;		/* of the lists; outlives the reading */
+	MemoryContext context;		/* of the query; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
-	List	   *tables;			/* as in GkSourceQuery, but each once and in order */
-	List	   *named;
-	List	   *functions;
+	Query	   *query;			/* the source, analysed: what its names meant */
 } GkFirstReading;
 
 /* The arguments of the user. */
@@ -61,6 +60,9 @@ extern void gk_source_require(const GkSourceText *text, const char *name, const 
 
 /* The type of the id column, InvalidOid if there is none. */
 extern Oid	gk_source_id_type(const GkSource *source);
+
+/* The query of all its columns, analysed by what its names mean now. */
+extern Query *gk_source_analyze(const GkSource *source);
 
 /* Raises 55000 if the columns of the source, by what its names mean now, are others. */
 extern void gk_source_check_columns(const GkSource *source);

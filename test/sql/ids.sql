@@ -169,8 +169,8 @@ FROM unnest('{"gkmeans_fit_predict(NULL::asked_for, %L, ''{x}'', 2, id_column =>
 GROUP BY call;
 SELECT set_config('gk_test.at', '0', true);
 SELECT gkmeans_create_model('read_twice', $$SELECT ROW(i, i)::part AS id, i AS x FROM generate_series(1, 9) i WHERE ('(1)'::acts).a <> ''$$, '{x}', 2, id_column => 'id', scale => 'standard');
-SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source or table of labels changed while the source was being read","the type of column \"id\" was altered while the source was being read"}', 'a refit that reads twice')
-FROM generate_series(1, 16) at,
+SELECT is(array_agg(DISTINCT result ORDER BY result), '{"no error","source changed between two readings","the type of column \"id\" was altered while the source was being read"}', 'a refit that reads twice')
+FROM generate_series(1, 20) at,
 	acted(at, 'ALTER TYPE part ALTER ATTRIBUTE b TYPE text', $$SELECT gkmeans_refit('read_twice', rescale => true, labels_table => 'twice_labels')$$) result;
 
 SELECT nothing_left('nothing is left of these fits');
