@@ -226,7 +226,8 @@ eval { $other->quit };
 # A session that was a node, and then fits: what the threads of a fit write to lasts until they end.
 my $wide = q{SELECT count(*) FROM gkmeans_fit('SELECT v FROM generate_series(1, 100000) i, (SELECT array_agg(j::real) AS v FROM generate_series(1, 4000) j) a', '{v}', 1, quality => 'fast', max_iter => 1)};
 my (undef, undef, $cancels) = $server->psql('postgres', "BEGIN; $open; ROLLBACK;\n" . join("\n", map { "SET statement_timeout = @{[20 + $_ % 40]}; $wide;" } 1 .. 60), on_error_stop => 0);
-is(scalar(() = $cancels =~ /canceling statement due to statement timeout/g), 60, 'fits of what was a node are cancelled while they read');
+# on a busy machine, so can be a SET
+cmp_ok(scalar(() = $cancels =~ /canceling statement due to statement timeout/g), '>=', 60, 'fits of what was a node are cancelled while they read');
 # The same where the source of a fit makes its session a node.
 my $long = q{SELECT engine FROM gkmeans.gkmeans_node_open(1, 'SELECT v FROM generate_series(1, 100000) i, (SELECT array_agg(j::real) AS v FROM generate_series(1, 4000) j) a', '{v}', NULL, NULL, NULL, false, false, 1, 1, 1)};
 my $loads = q{SELECT count(*) FROM gkmeans_fit('SELECT (SELECT rows_read FROM gkmeans.gkmeans_node_load(0, NULL))::float8 AS x', '{x}', 1)};
