@@ -27,9 +27,11 @@
  */
 typedef struct GkFirstReading
 {
-	MemoryContext context;		/* of the query; outlives the reading */
+	MemoryContext context;		/* of the query and the lists; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
 	Query	   *query;			/* the source, analysed: what its names meant */
+	List	   *relations;		/* that its plan read or named: OIDs in order, each once */
+	List	   *functions;		/* that it called, likewise */
 } GkFirstReading;
 
 /* The arguments of the user. */
