@@ -10,6 +10,7 @@
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
@@ -168,10 +169,14 @@ explain_error(void *arg)
 				namespace_search_path[0] != '\0' ? namespace_search_path : "empty");
 }
 
-/* Parses a query that contains a source, which is one statement by the settings of that. */
+/*
+ * Parses a query that contains a source, which is one statement by the settings of that.  A long one
+ * is parsed and analysed several times before it runs, and PostgreSQL looks for no cancel meanwhile.
+ */
 static RawStmt *
 parse(const GkSourceText *source, const char *text)
 {
+	CHECK_FOR_INTERRUPTS();
 	/* after a commit PL/pgSQL may check a domain before there is one */
 	EnsurePortalSnapshotExists();
 	return linitial_node(RawStmt, raw_parser(text, RAW_PARSE_DEFAULT));
@@ -231,6 +236,7 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 	RawStmt    *statement = parse(source, text);
 	Query	   *volatile query = NULL;
 
+	CHECK_FOR_INTERRUPTS();
 	(void) check_temporary_types(statement->stmt, NULL);
 	PG_TRY();
 	{
@@ -242,6 +248,7 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
+	CHECK_FOR_INTERRUPTS();
 	(void) check_temporary((Node *) query, NULL);
 	return query;
 }
@@ -404,6 +411,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	query->moment = keep_moment();
 	rewritten = rewrite(source, text, parameter);
 	end_text(&before);
+	CHECK_FOR_INTERRUPTS();
 	/* the check may set something for the planner alone */
 	before = begin_text(source, false);
 	if (check != NULL)
