@@ -121,14 +121,60 @@ adjusted_rand(const GkContingency *contingency, const Side *from, const Side *to
 		((together + lost) * (lost + apart) + (together + gained) * (gained + apart));
 }
 
+/* The order of numbers. */
+static int
+compare_numbers(const void *a, const void *b, void *argument)
+{
+	double		left = *(const double *) a;
+	double		right = *(const double *) b;
+
+	return (left > right) - (left < right);
+}
+
+/* Adds numbers up, the same whatever order they are in; that of labels is by their names. */
+static double
+sum_of(double *numbers, int64 count)
+{
+	double		sum = 0.0;
+
+	qsort_interruptible(numbers, count, sizeof(double), compare_numbers, NULL);
+	for (int64 i = 0; i < count; i++)
+		sum += numbers[i];
+	return sum;
+}
+
 /* The entropy of the clusters of a side. */
 static double
 entropy(const Side *side, int64 rows)
 {
-	double		sum = 0.0;
+	double	   *terms = gk_allocate(side->count, sizeof(double));
+	double		sum;
 
 	for (int c = 0; c < side->count; c++)
-		sum -= (double) side->rows[c] / rows * log((double) side->rows[c] / rows);
+		terms[c] = -(double) side->rows[c] / rows * log((double) side->rows[c] / rows);
+	sum = sum_of(terms, side->count);
+	pfree(terms);
+	return sum;
+}
+
+/* The mutual information of the clusters of both sides. */
+static double
+mutual_information(const GkContingency *contingency, const Side *from, const Side *to, int64 rows)
+{
+	double	   *terms = gk_allocate(contingency->count, sizeof(double));
+	double		sum;
+
+	for (int64 i = 0; i < contingency->count; i++)
+	{
+		double		share = (double) contingency->shared[i].rows / rows;
+		double		expected = (double) from->rows[from->numbers[i]] / rows *
+			((double) to->rows[to->numbers[i]] / rows);
+
+		CHECK_FOR_INTERRUPTS();
+		terms[i] = share * log(share / expected);
+	}
+	sum = sum_of(terms, contingency->count);
+	pfree(terms);
 	return sum;
 }
 
@@ -137,19 +183,11 @@ static double
 normalized_mutual_info(const GkContingency *contingency, const Side *from, const Side *to,
 					   int64 rows)
 {
-	double		information = 0.0;
+	double		information;
 
 	if (contingency->count == from->count && contingency->count == to->count)
 		return 1.0;
-	for (int64 i = 0; i < contingency->count; i++)
-	{
-		double		share = (double) contingency->shared[i].rows / rows;
-		double		expected = (double) from->rows[from->numbers[i]] / rows *
-			((double) to->rows[to->numbers[i]] / rows);
-
-		CHECK_FOR_INTERRUPTS();
-		information += share * log(share / expected);
-	}
+	information = mutual_information(contingency, from, to, rows);
 	if (information <= DBL_EPSILON)
 		return 0.0;
 	return Min(information / ((entropy(from, rows) + entropy(to, rows)) / 2), 1.0);

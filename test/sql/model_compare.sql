@@ -21,6 +21,8 @@ SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'a
 -- The limits
 CREATE TABLE pairs (a text, b int);
 INSERT INTO pairs SELECT 'only', 7 FROM generate_series(1, 5);
+CREATE VIEW numbered AS SELECT (i * i) % 17 AS a, (i * 7 + i / 5) % 12 AS b FROM generate_series(1, 200) i;
+SELECT is(c, d, 'whatever the labels are called') FROM gkmeans_compare_labels('numbered', 'a', 'b') c, gkmeans_compare_labels('SELECT lpad(a::text, 3, ''0'') AS a, lpad(b::text, 3, ''0'') AS b FROM numbered', 'a', 'b') d;
 SELECT is(row(rows, adjusted_rand, normalized_mutual_info, moved)::text, '(5,1,1,0)', 'one cluster each') FROM gkmeans_compare_labels('pairs', 'a', 'b');
 SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(1,1,0)', 'one row') FROM gkmeans_compare_labels('SELECT * FROM pairs LIMIT 1', 'a', 'b');
 SELECT is(row(adjusted_rand, normalized_mutual_info, moved)::text, '(0,0,4)', 'one cluster against single rows') FROM gkmeans_compare_labels('SELECT 1 AS a, i AS b FROM generate_series(1, 5) i', 'a', 'b');
