@@ -170,8 +170,8 @@ explain_error(void *arg)
 }
 
 /*
- * Parses a query that contains a source, which is one statement by the settings of that.  A long one
- * is parsed and analysed several times before it runs, and PostgreSQL looks for no cancel meanwhile.
+ * Parses a query that contains a source, which is one statement by the settings of that.  A long
+ * one is parsed and analysed several times before it runs, and PostgreSQL looks for no cancel then.
  */
 static RawStmt *
 parse(const GkSourceText *source, const char *text)
