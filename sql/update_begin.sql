@@ -23,6 +23,16 @@ BEGIN
     JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid
     WHERE v.relkind = 'v' AND e.extname = 'gkmeans';
 
+    FOR view IN
+        SELECT oid::regclass AS name, pg_get_userbyid(relowner) AS owner
+        FROM pg_class WHERE oid = ANY (ids) AND relpersistence = 't'
+    LOOP
+        RAISE EXCEPTION 'view % is in the way', view.name
+            USING DETAIL = format('It is a temporary view of role %s.', view.owner),
+            HINT = 'Drop the view, or end the session that made it.',
+            ERRCODE = 'dependent_objects_still_exist';
+    END LOOP;
+
     -- An extension replaces no view but its own.  And from here on, none of them changes.
     FOREACH id IN ARRAY ids LOOP
         EXECUTE format('ALTER EXTENSION gkmeans ADD VIEW %s', id::regclass);

@@ -79,6 +79,18 @@ is($node->safe_psql('updated', $version), '0.1.0', 'which leaves 0.1.0');
 is($node->safe_psql('updated', $views), $views_before, 'and its views');
 $node->safe_psql('updated', 'DROP MATERIALIZED VIEW stored');
 
+# A temporary view, of this session or of another one, which only that can make again
+my $temporary = q{CREATE TEMP VIEW temporary AS SELECT cluster_id FROM gkmeans_fit('public.points', '{x,y}', 3)};
+$error = ($node->psql('updated', "$temporary; ALTER EXTENSION gkmeans UPDATE"))[2];
+like($error, qr/ERROR:  view temporary is in the way\nDETAIL:  It is a temporary view of role \w+\.\nHINT:  Drop the view, or end the session/, 'a temporary view is in the way');
+my $other = $node->background_psql('updated');
+$other->query_safe($temporary);
+$error = ($node->psql('updated', 'ALTER EXTENSION gkmeans UPDATE'))[2];
+my ($found) = $error =~ /ERROR:  view (pg_temp_\d+\.temporary) is in the way\n/;
+isnt($found, undef, 'and that of another session');
+$node->safe_psql('updated', "DROP VIEW $found");
+$other->quit;
+
 # Nor does it parse a text that runs functions of others
 my $checked = <<~'SQL';
 	CREATE SCHEMA others;
