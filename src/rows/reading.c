@@ -845,15 +845,6 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		gk_query_refuse_plan();
 }
 
-/* OIDs in order and each once: a plan lists a table as often as costs suggest. */
-static List *
-distinct(List *oids)
-{
-	list_sort(oids, list_oid_cmp);
-	list_deduplicate_oid(oids);
-	return oids;
-}
-
 /* Keeps the first of two readings. */
 static void
 keep_reading(GkFirstReading *first, const GkSource *source, const GkSourceQuery *query)
@@ -862,54 +853,22 @@ keep_reading(GkFirstReading *first, const GkSource *source, const GkSourceQuery 
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
 	first->query = gk_source_analyze(source);
-	first->relations = distinct(list_concat_copy(query->tables, query->named));
-	first->functions = distinct(list_copy(query->functions));
+	first->schemas = list_copy(query->schemas);
 	MemoryContextSwitchTo(before);
-}
-
-/* The names of objects; what is gone has none. */
-static List *
-names_of(const List *oids, char *(*name_of) (Oid))
-{
-	List	   *names = NIL;
-	ListCell   *cell;
-
-	foreach(cell, oids)
-	{
-		char	   *name = name_of(lfirst_oid(cell));
-
-		if (name != NULL)
-			names = lappend(names, makeString(name));
-	}
-	return names;
-}
-
-/*
- * True if an object that one list alone has is named like one that the other list alone has.  Other
- * differences are no change of what a name means: which tables and functions a plan lists depends
- * on costs and on indexes.
- */
-static bool
-have_namesakes(const List *first, const List *second, char *(*name_of) (Oid))
-{
-	if (equal(first, second))
-		return false;
-	return list_intersection(names_of(list_difference_oid(first, second), name_of),
-							 names_of(list_difference_oid(second, first), name_of)) != NIL;
 }
 
 /*
  * Raises an error if names have come to mean others, as where the user became member of a role:
- * those of the source, or those in the functions and views of its plan.
+ * those of the source, or those in functions that are inlined.  Plans would not do: which tables
+ * and constants they list depends on costs.
  */
 static void
 check_names(const GkFirstReading *first, const GkSource *source, const GkSourceQuery *query)
 {
-	if (!equal(first->query, gk_source_analyze(source)) ||
-		have_namesakes(first->relations,
-					   distinct(list_concat_copy(query->tables, query->named)), get_rel_name) ||
-		have_namesakes(first->functions, distinct(list_copy(query->functions)), get_func_name))
+	if (!equal(first->query, gk_source_analyze(source)))
 		refuse_second("Its names mean other tables or functions.");
+	if (!equal(first->schemas, query->schemas))
+		refuse_second("The search_path leads to other schemas.");
 }
 
 /*

@@ -27,11 +27,10 @@
  */
 typedef struct GkFirstReading
 {
-	MemoryContext context;		/* of the query and the lists; outlives the reading */
+	MemoryContext context;		/* of the query and the list; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
 	Query	   *query;			/* the source, analysed: what its names meant */
-	List	   *relations;		/* that its plan read or named: OIDs in order, each once */
-	List	   *functions;		/* that it called, likewise */
+	List	   *schemas;		/* in which its plan looked names up: OIDs */
 } GkFirstReading;
 
 /* The arguments of the user. */

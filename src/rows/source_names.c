@@ -23,6 +23,7 @@
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 
+#include "alloc.h"
 #include "source_names.h"
 
 /* What the name of a schema means. */
@@ -70,6 +71,21 @@ find_schema(const char *name, Snapshot snapshot, ItemPointer place)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return schema;
+}
+
+/* The schemas in which names are looked up now. */
+List *
+gk_usable_schemas(void)
+{
+	int			count = fetch_search_path_array(NULL, 0);
+	Oid		   *found = gk_allocate(count, sizeof(Oid));
+	List	   *schemas = NIL;
+
+	count = Min(count, fetch_search_path_array(found, count));
+	for (int i = 0; i < count; i++)
+		schemas = lappend_oid(schemas, found[i]);
+	pfree(found);
+	return schemas;
 }
 
 /* True if the name of a schema meant another one, or none that the user could use. */

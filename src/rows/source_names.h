@@ -6,6 +6,7 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
 #include "utils/snapshot.h"
 
 /* The schemas of the search_path, as two snapshots see them; NULL = what there is now. */
@@ -16,6 +17,12 @@ typedef struct GkSearchPath
 	bool		by_row;			/* what was written in between counts as another */
 	List	   *schemas;
 } GkSearchPath;
+
+/*
+ * The schemas of the search_path in which names are looked up now: OIDs.  Not those for temporary
+ * objects; others that a role grants, or that are made, come in.
+ */
+extern List *gk_usable_schemas(void);
 
 /* Looks them up. */
 extern GkSearchPath gk_search_path(Snapshot first, Snapshot last, bool by_row);

@@ -31,6 +31,7 @@
 #include "source_aggregates.h"
 #include "source_changes.h"
 #include "source_functions.h"
+#include "source_names.h"
 #include "source_query.h"
 
 /* How the server's internal errors about objects that are gone begin, in any language. */
@@ -409,6 +410,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	query->text = text;
 	query->command = GetCurrentCommandId(false);
 	query->moment = keep_moment();
+	query->schemas = gk_usable_schemas();
 	rewritten = rewrite(source, text, parameter);
 	end_text(&before);
 	CHECK_FOR_INTERRUPTS();
@@ -555,7 +557,8 @@ gk_query_is_named_anew(const GkSourceQuery *query)
 	Snapshot	moment = seen_at_analysis(query);
 	Before		before = begin_text(query->source, true);
 	bool		is_named_anew = moment != NULL &&
-		(gk_is_named_anew(query->tables, query->functions, moment) ||
+		(!equal(query->schemas, gk_usable_schemas()) ||
+		 gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
 
 	end_text(&before);

@@ -764,9 +764,11 @@ SELECT fails_with($$SELECT gkmeans_refit('of_joints', rescale => true)$$, '40001
 SET LOCAL gk_test.joins = 'off';
 REVOKE gk_joined FROM gk_joiner;
 CREATE FUNCTION read_joints(OUT id int, OUT x int) RETURNS SETOF record STABLE LANGUAGE sql AS 'SELECT id, x FROM joints';
+CREATE VIEW counted_joints AS SELECT count(*) AS joints FROM gk_of_joined.joints;
+GRANT SELECT ON counted_joints TO PUBLIC;
 SET LOCAL search_path = gk_of_joined, gk_test, public;
 SET LOCAL ROLE gk_joiner;
-SELECT gkmeans_create_model('gk_test.of_read_joints', 'SELECT gk_test.join_role(id) AS id, x FROM gk_test.read_joints()', '{x}', 3, id_column => 'id', scale => 'standard');
+SELECT gkmeans_create_model('gk_test.of_read_joints', 'SELECT gk_test.join_role(id) AS id, x FROM gk_test.read_joints(), gk_test.counted_joints', '{x}', 3, id_column => 'id', scale => 'standard');
 RESET ROLE;
 SET LOCAL search_path = gk_test, public;
 SELECT lives_ok($$SELECT gkmeans_refit('of_read_joints', rescale => true)$$, 'two readings of a table in a function that is inlined');
