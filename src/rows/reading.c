@@ -39,6 +39,7 @@
 #include "reading.h"
 #include "settings.h"
 #include "source_columns.h"
+#include "source_names.h"
 #include "source_query.h"
 #include "source_tables.h"
 #include "unusable.h"
@@ -853,7 +854,7 @@ keep_reading(GkFirstReading *first, const GkSource *source, const GkSourceQuery 
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
 	first->query = gk_source_analyze(source);
-	first->schemas = list_copy(query->schemas);
+	first->schemas = copyObject(query->schemas);
 	MemoryContextSwitchTo(before);
 }
 
@@ -867,7 +868,7 @@ check_names(const GkFirstReading *first, const GkSource *source, const GkSourceQ
 {
 	if (!equal(first->query, gk_source_analyze(source)))
 		refuse_second("Its names mean other tables or functions.");
-	if (!equal(first->schemas, query->schemas))
+	if (gk_are_other_schemas(first->schemas, query->schemas, first->snapshot))
 		refuse_second("The search_path leads to other schemas.");
 }
 

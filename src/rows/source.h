@@ -30,7 +30,7 @@ typedef struct GkFirstReading
 	MemoryContext context;		/* of the query and the list; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
 	Query	   *query;			/* the source, analysed: what its names meant */
-	List	   *schemas;		/* in which its plan looked names up: OIDs */
+	List	   *schemas;		/* in which its plan looked names up: their names */
 } GkFirstReading;
 
 /* The arguments of the user. */

@@ -49,9 +49,12 @@ may_use(HeapTuple row, TupleDesc description)
 		aclmask(privileges, user, owner, ACL_USAGE, ACLMASK_ANY) != 0;
 }
 
-/* What the name of a schema means to a snapshot, without one now, and where its row is. */
+/*
+ * What the name of a schema means to a snapshot, without one now, and where its row is; InvalidOid
+ * if there is none, or, where it is looked up for the user, none that he may use.
+ */
 static Oid
-find_schema(const char *name, Snapshot snapshot, ItemPointer place)
+look_up_schema(const char *name, Snapshot snapshot, bool is_for_user, ItemPointer place)
 {
 	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
 	Oid			schema = InvalidOid;
@@ -63,7 +66,7 @@ find_schema(const char *name, Snapshot snapshot, ItemPointer place)
 				CStringGetDatum(name));
 	scan = systable_beginscan(catalog, NamespaceNameIndexId, true, snapshot, 1, &key);
 	row = systable_getnext(scan);
-	if (HeapTupleIsValid(row) && may_use(row, RelationGetDescr(catalog)))
+	if (HeapTupleIsValid(row) && (!is_for_user || may_use(row, RelationGetDescr(catalog))))
 	{
 		schema = ((Form_pg_namespace) GETSTRUCT(row))->oid;
 		*place = row->t_self;
@@ -71,6 +74,13 @@ find_schema(const char *name, Snapshot snapshot, ItemPointer place)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return schema;
+}
+
+/* The same of a schema that the user may use. */
+static Oid
+find_schema(const char *name, Snapshot snapshot, ItemPointer place)
+{
+	return look_up_schema(name, snapshot, true, place);
 }
 
 /* The schemas in which names are looked up now. */
@@ -83,9 +93,33 @@ gk_usable_schemas(void)
 
 	count = Min(count, fetch_search_path_array(found, count));
 	for (int i = 0; i < count; i++)
-		schemas = lappend_oid(schemas, found[i]);
+	{
+		char	   *name = get_namespace_name(found[i]);
+
+		if (name != NULL)
+			schemas = lappend(schemas, makeString(name));
+	}
 	pfree(found);
 	return schemas;
+}
+
+/* True if a schema is in one of two lists alone, though a snapshot sees it and it is there now. */
+bool
+gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot)
+{
+	List	   *others = list_concat(list_difference(first, last), list_difference(last, first));
+	ListCell   *cell;
+
+	foreach(cell, others)
+	{
+		const char *name = strVal(lfirst(cell));
+		ItemPointerData place;
+
+		if (OidIsValid(look_up_schema(name, snapshot, false, &place)) &&
+			OidIsValid(get_namespace_oid(name, true)))
+			return true;
+	}
+	return false;
 }
 
 /* True if the name of a schema meant another one, or none that the user could use. */

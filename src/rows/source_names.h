@@ -19,10 +19,13 @@ typedef struct GkSearchPath
 } GkSearchPath;
 
 /*
- * The schemas of the search_path in which names are looked up now: OIDs.  Not those for temporary
- * objects; others that a role grants, or that are made, come in.
+ * The names of the schemas of the search_path that the user can use now, but for that of temporary
+ * objects; a role that is granted can add some.
  */
 extern List *gk_usable_schemas(void);
+
+/* True if one is in one of two lists alone, though the snapshot sees it and it is there now. */
+extern bool gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot);
 
 /* Looks them up. */
 extern GkSearchPath gk_search_path(Snapshot first, Snapshot last, bool by_row);

@@ -36,7 +36,7 @@ typedef struct GkSourceQuery
 	List	   *tables;			/* tables and views that it reads: OIDs */
 	List	   *named;			/* other relations that its constants name */
 	List	   *functions;		/* that it calls: OIDs */
-	List	   *schemas;		/* of the search_path that the user could use: OIDs */
+	List	   *schemas;		/* of the search_path that the user could use: names */
 	CommandId	command;		/* the own transaction's, before it was analysed … */
 	char	   *moment;			/* … and a snapshot of then, serialized; NULL = nothing changes */
 } GkSourceQuery;

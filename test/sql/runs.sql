@@ -776,6 +776,20 @@ SET LOCAL gk_test.joins = 'on';
 SELECT fails_with($$SELECT gkmeans_refit('of_read_joints', rescale => true)$$, '40001', 'the second one of another by its name there', 'source changed between two readings');
 SET LOCAL gk_test.joins = 'off';
 REVOKE gk_joined FROM gk_joiner;
+
+-- A source that makes a schema of its search_path at each reading, or at the first one
+CREATE FUNCTION stage(id int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF id = 1 THEN DROP SCHEMA IF EXISTS gk_staging; CREATE SCHEMA gk_staging; CREATE SCHEMA IF NOT EXISTS gk_staged; END IF;
+	RETURN id; END $$;
+SET LOCAL client_min_messages = warning;
+SET LOCAL search_path = gk_staging, gk_staged, gk_test, public;
+SELECT gkmeans_create_model('gk_test.of_staged', 'SELECT stage(id) AS id, x FROM joints', '{x}', 2, scale => 'standard');
+SELECT lives_ok($$SELECT gkmeans_refit('gk_test.of_staged', rescale => true)$$, 'a schema that each reading makes anew');
+DROP SCHEMA gk_staging, gk_staged;
+SELECT lives_ok($$SELECT gkmeans_refit('gk_test.of_staged', rescale => true)$$, 'a schema that the first reading makes');
+SET LOCAL search_path = gk_test, public;
+RESET client_min_messages;
+
 CREATE TABLE joint_kinds AS SELECT i AS id, i % 4 * 100 AS x, CASE WHEN i % 2 = 0 THEN 'gk_test.joints'::regclass ELSE 'gk_of_joined.joints' END AS kind FROM generate_series(1, 40) i;
 GRANT SELECT ON joint_kinds TO PUBLIC;
 SET LOCAL search_path = gk_of_joined, gk_test, public;
