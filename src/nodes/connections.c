@@ -44,10 +44,21 @@ static const char *const defaults[][2] = {
 	{"tcp_user_timeout", "60000"}
 };
 
-/* Settings of this session that the rows of a source depend on, besides search_path. */
-static const char *const copied_settings[] = {
-	"DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits",
-	"standard_conforming_strings", "bytea_output", "row_security", "lock_timeout"
+/* Settings of this session that all nodes get. */
+static const char *const copied_settings[] = {"standard_conforming_strings", "lock_timeout"};
+
+/* Those that the rows of a source depend on, besides search_path. */
+static const char *const row_settings[] = {
+	"DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits", "bytea_output", "row_security"
+};
+
+/* Those of the sessions of postgres_fdw, which leaves the names of pg_catalog unqualified. */
+static const char *const postgres_fdw_settings[][2] = {
+	{"search_path", "pg_catalog"},
+	{"TimeZone", "GMT"},
+	{"DateStyle", "ISO"},
+	{"IntervalStyle", "postgres"},
+	{"extra_float_digits", "3"}
 };
 
 /* Those by which the user's text of a source is read; Citus and postgres_fdw write for any. */
@@ -385,6 +396,30 @@ append_copies(StringInfo text, const char *const *names, int count)
 		append_setting(text, names[i], GetConfigOption(names[i], false, false));
 }
 
+/* Appends settings that have values of their own. */
+static void
+append_settings(StringInfo text, const char *const settings[][2], int count)
+{
+	for (int i = 0; i < count; i++)
+		append_setting(text, settings[i][0], settings[i][1]);
+}
+
+/* Appends the settings with which a node reads its source. */
+static void
+append_reading(StringInfo text, const GkNodeSource *node)
+{
+	if (node->of_postgres_fdw)
+	{
+		append_settings(text, postgres_fdw_settings, lengthof(postgres_fdw_settings));
+		return;
+	}
+	append_setting(text, "search_path", node->search_path != NULL ? node->search_path
+				   : GetConfigOption("search_path", false, false));
+	append_copies(text, row_settings, lengthof(row_settings));
+	if (node->search_path == NULL)
+		append_copies(text, text_settings, lengthof(text_settings));
+}
+
 /*
  * Appends the statements that begin a transaction; they lock no table.  Settings that a node does
  * not know are left out: they are those of other versions.
@@ -395,13 +430,9 @@ append_begin(StringInfo text, const char *isolation, const GkNodeSource *node)
 	appendStringInfo(text, "BEGIN ISOLATION LEVEL %s READ ONLY; "
 					 "SELECT pg_catalog.set_config(v.name, v.value, true) FROM (VALUES ",
 					 isolation);
-	append_setting(text, "search_path", node->search_path != NULL ? node->search_path
-				   : GetConfigOption("search_path", false, false));
+	append_reading(text, node);
 	append_copies(text, copied_settings, lengthof(copied_settings));
-	if (node->search_path == NULL)
-		append_copies(text, text_settings, lengthof(text_settings));
-	for (int i = 0; i < (int) lengthof(fixed_settings); i++)
-		append_setting(text, fixed_settings[i][0], fixed_settings[i][1]);
+	append_settings(text, fixed_settings, lengthof(fixed_settings));
 	appendStringInfoString(text, ") AS v (name, value)"
 						   " WHERE pg_catalog.current_setting(v.name, true) IS NOT NULL; ");
 }

@@ -264,8 +264,7 @@ make_nodes(const Scans *scans)
 		gk_foreign_server_node(lfirst_oid(server),
 							   psprintf("SELECT * FROM (%s) AS source (%s)",
 										((StringInfo) lfirst(source))->data, names), node);
-		/* as in the sessions of postgres_fdw, which leaves the names of pg_catalog unqualified */
-		node->search_path = "pg_catalog";
+		node->of_postgres_fdw = true;
 	}
 	gk_sort_nodes(list);
 	return list;
