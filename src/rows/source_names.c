@@ -103,7 +103,7 @@ gk_usable_schemas(void)
 	return schemas;
 }
 
-/* True if a schema is in one of two lists alone, though a snapshot sees it and it is there now. */
+/* True if a schema is in one of two lists alone, and a snapshot sees it. */
 bool
 gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot)
 {
@@ -115,8 +115,7 @@ gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot)
 		const char *name = strVal(lfirst(cell));
 		ItemPointerData place;
 
-		if (OidIsValid(look_up_schema(name, snapshot, false, &place)) &&
-			OidIsValid(get_namespace_oid(name, true)))
+		if (OidIsValid(look_up_schema(name, snapshot, false, &place)))
 			return true;
 	}
 	return false;

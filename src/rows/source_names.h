@@ -24,7 +24,7 @@ typedef struct GkSearchPath
  */
 extern List *gk_usable_schemas(void);
 
-/* True if one is in one of two lists alone, though the snapshot sees it and it is there now. */
+/* True if one is in one of two lists alone, and the snapshot sees it: it was not made since. */
 extern bool gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot);
 
 /* Looks them up. */
