@@ -44,12 +44,10 @@ static const char *const defaults[][2] = {
 	{"tcp_user_timeout", "60000"}
 };
 
-/* Settings of this session that all nodes get. */
-static const char *const copied_settings[] = {"standard_conforming_strings", "lock_timeout"};
-
-/* Those that the rows of a source depend on, besides search_path. */
+/* Settings of this session that the rows of a source depend on, besides search_path. */
 static const char *const row_settings[] = {
-	"DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits", "bytea_output", "row_security"
+	"DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits", "standard_conforming_strings",
+	"bytea_output", "row_security"
 };
 
 /* Those of the sessions of postgres_fdw, which leaves the names of pg_catalog unqualified. */
@@ -63,7 +61,8 @@ static const char *const postgres_fdw_settings[][2] = {
 
 /* Those by which the user's text of a source is read; Citus and postgres_fdw write for any. */
 static const char *const text_settings[] = {
-	"array_nulls", "backslash_quote", "transform_null_equals", "xmlbinary", "xmloption"
+	"array_nulls", "backslash_quote", "timezone_abbreviations", "transform_null_equals",
+	"xmlbinary", "xmloption"
 };
 
 /* Settings that keep a node from ending a fit, and let it notice the end of one. */
@@ -431,7 +430,7 @@ append_begin(StringInfo text, const char *isolation, const GkNodeSource *node)
 					 "SELECT pg_catalog.set_config(v.name, v.value, true) FROM (VALUES ",
 					 isolation);
 	append_reading(text, node);
-	append_copies(text, copied_settings, lengthof(copied_settings));
+	append_setting(text, "lock_timeout", GetConfigOption("lock_timeout", false, false));
 	append_settings(text, fixed_settings, lengthof(fixed_settings));
 	appendStringInfoString(text, ") AS v (name, value)"
 						   " WHERE pg_catalog.current_setting(v.name, true) IS NOT NULL; ");

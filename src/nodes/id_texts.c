@@ -15,7 +15,9 @@ static const char *const settings[][2] = {
 	{"DateStyle", "ISO"},
 	{"IntervalStyle", "postgres"},
 	{"extra_float_digits", "3"},
-	{"lc_monetary", "C"}
+	{"lc_monetary", "C"},
+	{"array_nulls", "on"},
+	{"xmloption", "content"}
 };
 
 /* What a type consists of: the type of an array's elements or of a range's bounds; else itself. */

@@ -206,11 +206,11 @@ is(sql("$nodes $query; SELECT node, rows_read, rows_skipped > 0, engine, engine_
 # Labels and ids come here.
 my @ids = (
 	[ 'bigint', 'id' ], [ 'text', 'name' ], [ 'timestamptz', 'seen' ], [ 'numeric', 'fraction' ], [ 'float8', 'wild' ],
-	[ 'text', "CASE WHEN id % 3 > 0 THEN name END" ]);
+	[ 'text', "CASE WHEN id % 3 > 0 THEN name END" ], [ 'text[]', "ARRAY[name, CASE WHEN id % 2 = 0 THEN 'NULL' END]" ]);
 for my $id (@ids)
 {
 	my ($type, $column) = @$id;
-	for my $settings ('', "SET DateStyle = 'German'; SET extra_float_digits = 0; SET IntervalStyle = 'sql_standard'; SET TimeZone = 'Asia/Kolkata';")
+	for my $settings ('', "SET DateStyle = 'German'; SET extra_float_digits = 0; SET IntervalStyle = 'sql_standard'; SET TimeZone = 'Asia/Kolkata'; SET array_nulls = off;")
 	{
 		my $labels = "SELECT md5(string_agg(r::text, ';' ORDER BY r::text)), count(*), count(r.id), count(r.cluster_id)
 			FROM gkmeans_fit_predict(NULL::$type, \$\$SELECT $column AS id, x, small FROM points\$\$, '{x,small}', 5, id_column => 'id') r";
@@ -226,6 +226,7 @@ is(sql("$nodes SELECT count(*), count(cluster_id) FROM gkmeans_fit_predict(NULL:
 # Settings by which the text of a source is read.
 for my $case (
 	[ 'transform_null_equals = on', '(nullif(id % 4, 0) = NULL) IS NOT TRUE' ],
+	[ "timezone_abbreviations = 'India'", q{extract(hour FROM timestamptz '2026-01-01 12:00 IST' AT TIME ZONE 'UTC') = 6 OR id % 2 = 0} ],
 	[ 'array_nulls = off', q{array_position('{1,NULL}'::text[], NULL) IS NULL OR id % 2 = 0} ])
 {
 	my ($setting, $condition) = @$case;
