@@ -9,6 +9,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
@@ -103,19 +104,55 @@ gk_usable_schemas(void)
 	return schemas;
 }
 
-/* True if a schema is in one of two lists alone, and a snapshot sees it. */
+/* True if the first of two lists has a schema that the other lacks, and a snapshot sees it. */
+static bool
+has_other_schema(const List *schemas, const List *others, Snapshot snapshot)
+{
+	ListCell   *cell;
+
+	foreach(cell, schemas)
+	{
+		ItemPointerData place;
+
+		/* a path can have thousands of schemas */
+		CHECK_FOR_INTERRUPTS();
+		if (!list_member(others, lfirst(cell)) &&
+			OidIsValid(look_up_schema(strVal(lfirst(cell)), snapshot, false, &place)))
+			return true;
+	}
+	return false;
+}
+
+/* True if others have replaced a schema that a snapshot sees by another one of its name. */
+static bool
+is_replaced(const char *name, Snapshot snapshot)
+{
+	ItemPointerData place;
+	Oid			then = look_up_schema(name, snapshot, false, &place);
+	HeapTuple	row = SearchSysCache1(NAMESPACENAME, CStringGetDatum(name));
+	bool		is_other;
+
+	if (!HeapTupleIsValid(row))
+		return false;
+	is_other = OidIsValid(then) && ((Form_pg_namespace) GETSTRUCT(row))->oid != then &&
+		!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data));
+	ReleaseSysCache(row);
+	return is_other;
+}
+
+/* True if a schema that a snapshot sees is in one of two lists alone, or was replaced by others. */
 bool
 gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot)
 {
-	List	   *others = list_concat(list_difference(first, last), list_difference(last, first));
 	ListCell   *cell;
 
-	foreach(cell, others)
+	if (!equal(first, last) && (has_other_schema(first, last, snapshot) ||
+								has_other_schema(last, first, snapshot)))
+		return true;
+	foreach(cell, last)
 	{
-		const char *name = strVal(lfirst(cell));
-		ItemPointerData place;
-
-		if (OidIsValid(look_up_schema(name, snapshot, false, &place)))
+		CHECK_FOR_INTERRUPTS();
+		if (is_replaced(strVal(lfirst(cell)), snapshot))
 			return true;
 	}
 	return false;

@@ -24,7 +24,10 @@ typedef struct GkSearchPath
  */
 extern List *gk_usable_schemas(void);
 
-/* True if one is in one of two lists alone, and the snapshot sees it: it was not made since. */
+/*
+ * True if one that the snapshot sees is in one of two lists alone, or others have replaced it by
+ * another one of its name.
+ */
 extern bool gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot);
 
 /* Looks them up. */
