@@ -12,6 +12,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -150,25 +151,39 @@ put_in_order(List *list)
 	list_deduplicate_oid(list);
 }
 
+/* Adds a table to a family that does not have it: a child can have several parents. */
+static List *
+add_table(List *family, HTAB *known, Oid relation_id)
+{
+	bool		is_known;
+
+	(void) hash_search(known, &relation_id, HASH_ENTER, &is_known);
+	return is_known ? family : lappend_oid(family, relation_id);
+}
+
 /* A table with its partitions or children. */
 List *
 gk_family_of(Oid relation_id)
 {
-	List	   *level = list_make1_oid(relation_id);
-	List	   *family = NIL;
+	HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid),
+		.hcxt = CurrentMemoryContext};
+	HTAB	   *known = hash_create("family of a table", 32, &control,
+									HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	List	   *family = add_table(NIL, known, relation_id);
 
-	while (level != NIL)
+	/* it grows meanwhile */
+	for (int i = 0; i < list_length(family); i++)
 	{
-		List	   *next = NIL;
+		List	   *children;
 		ListCell   *cell;
 
-		foreach(cell, level)
-			next = list_concat(next, children_of(lfirst_oid(cell)));
-		/* a child can have several parents */
-		put_in_order(next);
-		family = list_concat(family, level);
-		level = next;
+		CHECK_FOR_INTERRUPTS();
+		children = children_of(list_nth_oid(family, i));
+		foreach(cell, children)
+			family = add_table(family, known, lfirst_oid(cell));
+		list_free(children);
 	}
+	hash_destroy(known);
 	put_in_order(family);
 	return family;
 }
