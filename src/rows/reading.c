@@ -72,6 +72,8 @@ typedef struct GkFeedQuery
 	int			processes;		/* that feed */
 	uint64		changes;		/* of catalogs, by others, that were known before */
 	CommandId	command;		/* and by this transaction */
+	Query	   *named;			/* of two readings: what names of the source mean to the plan … */
+	List	   *schemas;		/* … and those of the search_path, gk_usable_schemas() */
 } GkFeedQuery;
 
 /* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
@@ -799,10 +801,21 @@ check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_secon
 				  "the first reading does not see.");
 }
 
-/* True if names may not have meant, when the query was prepared, what they mean now. */
+/*
+ * True if names may not have meant, when the query was prepared, what they mean now.  Notes that,
+ * where two readings are compared, before it looks: the analysis can wait while others change it.
+ */
 static bool
-is_named_anew(const GkFeedQuery *feeding)
+is_named_anew(const GkSource *source, GkFeedQuery *feeding)
 {
+	const GkFirstReading *first = source->spec.first;
+
+	if (first != NULL)
+	{
+		feeding->named = gk_source_analyze(source);
+		feeding->schemas = gk_query_schemas(feeding->query, first->snapshot != NULL
+											? first->command : feeding->command);
+	}
 	AcceptInvalidationMessages();
 	return feeding->changes != SharedInvalidMessageCounter &&
 		gk_query_is_named_anew(feeding->query);
@@ -827,9 +840,10 @@ static void
 follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool is_second,
 			   bool is_old)
 {
+	bool		is_anew = is_named_anew(source, feeding);
 	bool		is_named_alike = true;
 
-	for (int i = 0; (is_old || is_named_anew(feeding)) && i < GK_MOST_PLANS; i++)
+	for (int i = 0; (is_anew || is_old) && i < GK_MOST_PLANS; i++)
 	{
 		is_old = false;
 		is_named_alike &= prepare_again(source, feeding);
@@ -839,22 +853,24 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 			replace_snapshot();
 		}
 		check_snapshot(source, feeding, is_second);
+		is_anew = is_named_anew(source, feeding);
 	}
 	/* privileges and the like, which others may change all the time, do no harm */
 	if ((is_old && gk_query_is_overtaken(feeding->query)) ||
-		(!is_named_alike && is_named_anew(feeding)))
+		(!is_named_alike && is_anew))
 		gk_query_refuse_plan();
 }
 
 /* Keeps the first of two readings. */
 static void
-keep_reading(GkFirstReading *first, const GkSource *source, const GkSourceQuery *query)
+keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 {
 	MemoryContext before = MemoryContextSwitchTo(first->context);
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
-	first->query = gk_source_analyze(source);
-	first->schemas = copyObject(query->schemas);
+	first->command = feeding->command;
+	first->query = copyObject(feeding->named);
+	first->schemas = list_copy(feeding->schemas);
 	MemoryContextSwitchTo(before);
 }
 
@@ -864,11 +880,11 @@ keep_reading(GkFirstReading *first, const GkSource *source, const GkSourceQuery 
  * and constants they list depends on costs.
  */
 static void
-check_names(const GkFirstReading *first, const GkSource *source, const GkSourceQuery *query)
+check_names(const GkFirstReading *first, const GkFeedQuery *feeding)
 {
-	if (!equal(first->query, gk_source_analyze(source)))
+	if (!equal(first->query, feeding->named))
 		refuse_second("Its names mean other tables or functions.");
-	if (gk_are_other_schemas(first->schemas, query->schemas, first->snapshot))
+	if (gk_are_other_schemas(first->schemas, feeding->schemas, first->snapshot))
 		refuse_second("The search_path leads to other schemas.");
 }
 
@@ -898,9 +914,9 @@ begin_pass(GkSource *source, GkFeedQuery *feeding, GkRows *rows)
 	check_snapshot(source, feeding, is_second);
 	follow_changes(source, feeding, rows, is_second, is_old);
 	if (first != NULL && !is_second)
-		keep_reading(first, source, feeding->query);
+		keep_reading(first, feeding);
 	else if (first != NULL)
-		check_names(first, source, feeding->query);
+		check_names(first, feeding);
 	if (!source->spec.of_node || !IsolationUsesXactSnapshot() || source->read_by != NULL)
 		return;
 	snapshot = GetActiveSnapshot();

@@ -29,8 +29,9 @@ typedef struct GkFirstReading
 {
 	MemoryContext context;		/* of the query and the list; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
-	Query	   *query;			/* the source, analysed: what its names meant */
-	List	   *schemas;		/* in which its plan looked names up: their names */
+	CommandId	command;		/* the own transaction's, before its plan */
+	Query	   *query;			/* the source, analysed: what its names meant to the plan */
+	List	   *schemas;		/* of the search_path, gk_usable_schemas() */
 } GkFirstReading;
 
 /* The arguments of the user. */

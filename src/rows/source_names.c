@@ -9,7 +9,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
@@ -19,12 +18,13 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 
-#include "alloc.h"
 #include "source_names.h"
 
 /* What the name of a schema means. */
@@ -34,6 +34,33 @@ typedef struct Meaning
 	Oid			first;			/* InvalidOid = nothing that the user could use */
 	Oid			last;
 } Meaning;
+
+/* How often a schema, a role or its members were changed. */
+static uint64 changes;
+
+/* Counts such a change. */
+static void
+count_change(Datum unused, int cache, uint32 hash)
+{
+	changes++;
+}
+
+/* How often they were changed, as far as the session knows. */
+uint64
+gk_schema_changes(void)
+{
+	static bool is_counting;
+
+	if (!is_counting)
+	{
+		CacheRegisterSyscacheCallback(NAMESPACEOID, count_change, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHOID, count_change, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, count_change, (Datum) 0);
+		is_counting = true;
+	}
+	AcceptInvalidationMessages();
+	return changes;
+}
 
 /* True if the user may use a schema by what a row of pg_namespace says, and by the roles of now. */
 static bool
@@ -50,12 +77,9 @@ may_use(HeapTuple row, TupleDesc description)
 		aclmask(privileges, user, owner, ACL_USAGE, ACLMASK_ANY) != 0;
 }
 
-/*
- * What the name of a schema means to a snapshot, without one now, and where its row is; InvalidOid
- * if there is none, or, where it is looked up for the user, none that he may use.
- */
+/* What the name of a schema means to a snapshot, without one now, and where its row is; or none. */
 static Oid
-look_up_schema(const char *name, Snapshot snapshot, bool is_for_user, ItemPointer place)
+find_schema(const char *name, Snapshot snapshot, ItemPointer place)
 {
 	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
 	Oid			schema = InvalidOid;
@@ -67,7 +91,7 @@ look_up_schema(const char *name, Snapshot snapshot, bool is_for_user, ItemPointe
 				CStringGetDatum(name));
 	scan = systable_beginscan(catalog, NamespaceNameIndexId, true, snapshot, 1, &key);
 	row = systable_getnext(scan);
-	if (HeapTupleIsValid(row) && (!is_for_user || may_use(row, RelationGetDescr(catalog))))
+	if (HeapTupleIsValid(row) && may_use(row, RelationGetDescr(catalog)))
 	{
 		schema = ((Form_pg_namespace) GETSTRUCT(row))->oid;
 		*place = row->t_self;
@@ -77,82 +101,80 @@ look_up_schema(const char *name, Snapshot snapshot, bool is_for_user, ItemPointe
 	return schema;
 }
 
-/* The same of a schema that the user may use. */
-static Oid
-find_schema(const char *name, Snapshot snapshot, ItemPointer place)
+/* The names in the search_path, which can be as long as the owner of a model likes. */
+static List *
+names_in_path(void)
 {
-	return look_up_schema(name, snapshot, true, place);
-}
-
-/* The schemas in which names are looked up now. */
-List *
-gk_usable_schemas(void)
-{
-	int			count = fetch_search_path_array(NULL, 0);
-	Oid		   *found = gk_allocate(count, sizeof(Oid));
-	List	   *schemas = NIL;
-
-	count = Min(count, fetch_search_path_array(found, count));
-	for (int i = 0; i < count; i++)
-	{
-		char	   *name = get_namespace_name(found[i]);
-
-		if (name != NULL)
-			schemas = lappend(schemas, makeString(name));
-	}
-	pfree(found);
-	return schemas;
-}
-
-/* True if the first of two lists has a schema that the other lacks, and a snapshot sees it. */
-static bool
-has_other_schema(const List *schemas, const List *others, Snapshot snapshot)
-{
+	List	   *names;
 	ListCell   *cell;
 
-	foreach(cell, schemas)
+	/* what the setting holds is valid */
+	(void) SplitIdentifierString(pstrdup(namespace_search_path), ',', &names);
+	foreach(cell, names)
+	{
+		if (strcmp(lfirst(cell), "$user") == 0)
+			lfirst(cell) = GetUserNameFromId(GetUserId(), true);
+		/* the role was dropped */
+		if (lfirst(cell) == NULL)
+			names = foreach_delete_current(names, cell);
+	}
+	return names;
+}
+
+/* The schemas in which names are looked up now, but for the own work since a command. */
+List *
+gk_usable_schemas(CommandId command)
+{
+	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+	SnapshotData seen = *latest;
+	List	   *names = names_in_path();
+	List	   *schemas = NIL;
+	ListCell   *cell;
+
+	seen.curcid = command;
+	foreach(cell, names)
 	{
 		ItemPointerData place;
 
-		/* a path can have thousands of schemas */
 		CHECK_FOR_INTERRUPTS();
-		if (!list_member(others, lfirst(cell)) &&
-			OidIsValid(look_up_schema(strVal(lfirst(cell)), snapshot, false, &place)))
-			return true;
+		schemas = lappend_oid(schemas, find_schema(lfirst(cell), &seen, &place));
 	}
-	return false;
+	UnregisterSnapshot(latest);
+	return schemas;
 }
 
-/* True if others have replaced a schema that a snapshot sees by another one of its name. */
+/* True if a snapshot sees a schema. */
 static bool
-is_replaced(const char *name, Snapshot snapshot)
+sees_schema(Oid schema, Snapshot snapshot)
 {
-	ItemPointerData place;
-	Oid			then = look_up_schema(name, snapshot, false, &place);
-	HeapTuple	row = SearchSysCache1(NAMESPACENAME, CStringGetDatum(name));
-	bool		is_other;
+	Relation	catalog = table_open(NamespaceRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		is_seen;
 
-	if (!HeapTupleIsValid(row))
-		return false;
-	is_other = OidIsValid(then) && ((Form_pg_namespace) GETSTRUCT(row))->oid != then &&
-		!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(row->t_data));
-	ReleaseSysCache(row);
-	return is_other;
+	ScanKeyInit(&key, Anum_pg_namespace_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(schema));
+	scan = systable_beginscan(catalog, NamespaceOidIndexId, true, snapshot, 1, &key);
+	is_seen = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return is_seen;
 }
 
-/* True if a schema that a snapshot sees is in one of two lists alone, or was replaced by others. */
+/* True if names in a path have come to lead to other schemas. */
 bool
 gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot)
 {
-	ListCell   *cell;
+	ListCell   *then;
+	ListCell   *now;
 
-	if (!equal(first, last) && (has_other_schema(first, last, snapshot) ||
-								has_other_schema(last, first, snapshot)))
+	if (list_length(first) != list_length(last))
 		return true;
-	foreach(cell, last)
+	forboth(then, first, now, last)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (is_replaced(strVal(lfirst(cell)), snapshot))
+		if (lfirst_oid(then) != lfirst_oid(now) &&
+			(OidIsValid(lfirst_oid(then)) || sees_schema(lfirst_oid(now), snapshot)))
 			return true;
 	}
 	return false;
@@ -180,16 +202,14 @@ has_name(const GkSearchPath *path, const char *name)
 	return false;
 }
 
-/* The schemas of the search_path, which can be as long as the owner of a model likes. */
+/* The schemas of the search_path. */
 GkSearchPath
 gk_search_path(Snapshot first, Snapshot last, bool by_row)
 {
 	GkSearchPath path = {.first = first,.last = last,.by_row = by_row};
-	List	   *names;
+	List	   *names = names_in_path();
 	ListCell   *cell;
 
-	/* what the setting holds is valid */
-	(void) SplitIdentifierString(pstrdup(namespace_search_path), ',', &names);
 	foreach(cell, names)
 	{
 		const char *name = lfirst(cell);
@@ -198,10 +218,7 @@ gk_search_path(Snapshot first, Snapshot last, bool by_row)
 		ItemPointerData now;
 
 		CHECK_FOR_INTERRUPTS();
-		if (strcmp(name, "$user") == 0)
-			name = GetUserNameFromId(GetUserId(), true);
-		/* the role was dropped */
-		if (name == NULL || has_name(&path, name))
+		if (has_name(&path, name))
 			continue;
 		schema = palloc(sizeof(Meaning));
 		schema->name = name;

@@ -19,14 +19,21 @@ typedef struct GkSearchPath
 } GkSearchPath;
 
 /*
- * The names of the schemas of the search_path that the user can use now, but for that of temporary
- * objects; a role that is granted can add some.
+ * How often, as far as the session knows, a schema, a role or its members were changed, by anyone:
+ * a search_path may lead elsewhere, and again where it did.
  */
-extern List *gk_usable_schemas(void);
+extern uint64 gk_schema_changes(void);
 
 /*
- * True if one that the snapshot sees is in one of two lists alone, or others have replaced it by
- * another one of its name.
+ * What the names in the search_path mean now, but for what the own transaction has done since a
+ * command: schemas that the user may use, or InvalidOid.  Roles are those of now.  Not in parallel
+ * mode.
+ */
+extern List *gk_usable_schemas(CommandId command);
+
+/*
+ * True if a name led to another schema or none, or leads to one where it did not that the snapshot
+ * sees: that was not made since.
  */
 extern bool gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot);
 

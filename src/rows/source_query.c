@@ -408,9 +408,9 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	error_context_stack = &callback;
 	query->source = source;
 	query->text = text;
+	query->changes = gk_schema_changes();
 	query->command = GetCurrentCommandId(false);
 	query->moment = keep_moment();
-	query->schemas = gk_usable_schemas();
 	rewritten = rewrite(source, text, parameter);
 	end_text(&before);
 	CHECK_FOR_INTERRUPTS();
@@ -550,6 +550,17 @@ gk_query_is_replaced(const GkSourceQuery *query)
 	return is_replaced;
 }
 
+/* The schemas of its search_path. */
+List *
+gk_query_schemas(const GkSourceQuery *query, CommandId command)
+{
+	Before		before = begin_text(query->source, true);
+	List	   *schemas = gk_usable_schemas(command);
+
+	end_text(&before);
+	return schemas;
+}
+
 /* True if a name may not have meant, when the query was analysed, what it means now. */
 bool
 gk_query_is_named_anew(const GkSourceQuery *query)
@@ -557,7 +568,7 @@ gk_query_is_named_anew(const GkSourceQuery *query)
 	Snapshot	moment = seen_at_analysis(query);
 	Before		before = begin_text(query->source, true);
 	bool		is_named_anew = moment != NULL &&
-		(!equal(query->schemas, gk_usable_schemas()) ||
+		(query->changes != gk_schema_changes() ||
 		 gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
 

@@ -36,8 +36,8 @@ typedef struct GkSourceQuery
 	List	   *tables;			/* tables and views that it reads: OIDs */
 	List	   *named;			/* other relations that its constants name */
 	List	   *functions;		/* that it calls: OIDs */
-	List	   *schemas;		/* of the search_path that the user could use: names */
-	CommandId	command;		/* the own transaction's, before it was analysed … */
+	uint64		changes;		/* gk_schema_changes() … */
+	CommandId	command;		/* … and the own transaction's command, before it was analysed … */
 	char	   *moment;			/* … and a snapshot of then, serialized; NULL = nothing changes */
 } GkSourceQuery;
 
@@ -94,6 +94,9 @@ extern bool gk_query_is_replaced(const GkSourceQuery *query);
  * that before as well.
  */
 extern bool gk_query_is_named_anew(const GkSourceQuery *query);
+
+/* What its search_path leads to now, but for what the own transaction has done since a command. */
+extern List *gk_query_schemas(const GkSourceQuery *query, CommandId command);
 
 /* True if what it names was replaced since it was analysed, so that the plan may lack tables. */
 extern bool gk_query_is_overtaken(const GkSourceQuery *query);

@@ -787,6 +787,13 @@ SELECT gkmeans_create_model('gk_test.of_staged', 'SELECT stage(id) AS id, x FROM
 SELECT lives_ok($$SELECT gkmeans_refit('gk_test.of_staged', rescale => true)$$, 'a schema that each reading makes anew');
 DROP SCHEMA gk_staging, gk_staged;
 SELECT lives_ok($$SELECT gkmeans_refit('gk_test.of_staged', rescale => true)$$, 'a schema that the first reading makes');
+CREATE SCHEMA gk_staged_before;
+CREATE FUNCTION gk_test.unstage(id int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+	IF id = 1 THEN DROP SCHEMA IF EXISTS gk_staged_before; END IF;
+	RETURN id; END $$;
+SET LOCAL search_path = gk_staged_before, gk_test, public;
+SELECT gkmeans_alter_model('gk_test.of_staged', '{"source": "SELECT unstage(id) AS id, x FROM joints"}');
+SELECT lives_ok($$SELECT gkmeans_refit('gk_test.of_staged', rescale => true)$$, 'a schema that the first reading drops');
 SET LOCAL search_path = gk_test, public;
 RESET client_min_messages;
 
