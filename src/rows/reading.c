@@ -855,9 +855,9 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		check_snapshot(source, feeding, is_second);
 		is_anew = is_named_anew(source, feeding);
 	}
-	/* privileges and the like, which others may change all the time, do no harm */
+	/* privileges and the like, which others may change all the time, do no harm to one reading */
 	if ((is_old && gk_query_is_overtaken(feeding->query)) ||
-		(!is_named_alike && is_anew))
+		(is_anew && (!is_named_alike || source->spec.first != NULL)))
 		gk_query_refuse_plan();
 }
 

@@ -35,29 +35,40 @@ typedef struct Meaning
 	Oid			last;
 } Meaning;
 
-/* How often a schema, a role or its members were changed. */
+/* How often something was changed by which names mean what they do. */
 static uint64 changes;
 
-/* Counts such a change. */
+/* The owner of this database, not of another one, has the privileges of pg_database_owner. */
+static uint32 hash_of_database;
+
+/* Counts such a change; a hash of 0 stands for all objects. */
 static void
 count_change(Datum unused, int cache, uint32 hash)
 {
-	changes++;
+	if (cache != DATABASEOID || hash == hash_of_database || hash == 0)
+		changes++;
 }
 
-/* How often they were changed, as far as the session knows. */
+/* Has such changes counted from now on. */
+static void
+begin_counting(void)
+{
+	static const int caches[] = {PROCOID, NAMESPACEOID, AUTHOID, AUTHMEMROLEMEM, DATABASEOID};
+
+	hash_of_database = GetSysCacheHashValue1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	for (int i = 0; i < lengthof(caches); i++)
+		CacheRegisterSyscacheCallback(caches[i], count_change, (Datum) 0);
+}
+
+/* How often there was one, as far as the session knows. */
 uint64
-gk_schema_changes(void)
+gk_name_changes(void)
 {
 	static bool is_counting;
 
 	if (!is_counting)
-	{
-		CacheRegisterSyscacheCallback(NAMESPACEOID, count_change, (Datum) 0);
-		CacheRegisterSyscacheCallback(AUTHOID, count_change, (Datum) 0);
-		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, count_change, (Datum) 0);
-		is_counting = true;
-	}
+		begin_counting();
+	is_counting = true;
 	AcceptInvalidationMessages();
 	return changes;
 }

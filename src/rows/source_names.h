@@ -19,10 +19,11 @@ typedef struct GkSearchPath
 } GkSearchPath;
 
 /*
- * How often, as far as the session knows, a schema, a role or its members were changed, by anyone:
- * a search_path may lead elsewhere, and again where it did.
+ * How often, as far as the session knows, anyone has changed a function, a schema, a role, its
+ * members or the owner of the database: names may mean other functions and lead to other schemas,
+ * which nothing locks, and may do so no more.
  */
-extern uint64 gk_schema_changes(void);
+extern uint64 gk_name_changes(void);
 
 /*
  * What the names in the search_path mean now, but for what the own transaction has done since a

@@ -408,7 +408,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	error_context_stack = &callback;
 	query->source = source;
 	query->text = text;
-	query->changes = gk_schema_changes();
+	query->changes = gk_name_changes();
 	query->command = GetCurrentCommandId(false);
 	query->moment = keep_moment();
 	rewritten = rewrite(source, text, parameter);
@@ -568,7 +568,7 @@ gk_query_is_named_anew(const GkSourceQuery *query)
 	Snapshot	moment = seen_at_analysis(query);
 	Before		before = begin_text(query->source, true);
 	bool		is_named_anew = moment != NULL &&
-		(query->changes != gk_schema_changes() ||
+		(query->changes != gk_name_changes() ||
 		 gk_is_named_anew(query->tables, query->functions, moment) ||
 		 gk_is_named_anew(query->named, NIL, moment));
 

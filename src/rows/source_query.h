@@ -36,7 +36,7 @@ typedef struct GkSourceQuery
 	List	   *tables;			/* tables and views that it reads: OIDs */
 	List	   *named;			/* other relations that its constants name */
 	List	   *functions;		/* that it calls: OIDs */
-	uint64		changes;		/* gk_schema_changes() … */
+	uint64		changes;		/* gk_name_changes() … */
 	CommandId	command;		/* … and the own transaction's command, before it was analysed … */
 	char	   *moment;			/* … and a snapshot of then, serialized; NULL = nothing changes */
 } GkSourceQuery;
