@@ -546,7 +546,7 @@ unpack_comparison(Jsonb *exported, GkModel *model)
 	if ((model->offset == NULL) != (model->factor == NULL))
 		refuse("scale_factor");
 	for (int j = 0; model->factor != NULL && j < model->dimension; j++)
-		if (model->factor[j] < 0.0)
+		if (!gk_is_factor(model->factor[j]))
 			refuse("scale_factor");
 }
 

@@ -143,8 +143,8 @@ read_comparison(FunctionCallInfo fcinfo, Import *import)
 	if ((import->offset == NULL) != (import->factor == NULL))
 		refuse(import->offset == NULL ? "scale_offset" : "scale_factor", "is missing");
 	for (int j = 0; import->factor != NULL && j < d; j++)
-		if (import->factor[j] < 0.0)
-			refuse("scale_factor", "contains a negative number");
+		if (!gk_is_factor(import->factor[j]))
+			refuse("scale_factor", "contains a number that is negative or too small to divide by");
 }
 
 /* The range of a feature, as far as centroids and scale show it. */

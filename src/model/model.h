@@ -245,6 +245,12 @@ extern double *gk_row_measures(const GkModelRow *row, GkModelAttribute number, i
 extern double *gk_row_measure_matrix(const GkModelRow *row, GkModelAttribute number, int rows,
 									 int columns);
 
+/*
+ * True if a number can be a factor of a scale: 0, where all values are the same, or one by which
+ * can be divided as well.
+ */
+extern bool gk_is_factor(double number);
+
 /* The shape of a version: k, dimension and metric, checked. */
 extern void gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric);
 

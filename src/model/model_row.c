@@ -3,6 +3,8 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+
 #include <math.h>
 
 #include "access/detoast.h"
@@ -432,6 +434,13 @@ gk_row_shape(const GkModelRow *row, int *k, int *dimension, GkMetric *metric)
 	pfree(word);
 }
 
+/* True if a number can be a factor of a scale. */
+bool
+gk_is_factor(double number)
+{
+	return number == 0.0 || number >= DBL_MIN;
+}
+
 /* Shift and scale. */
 static void
 unpack_scale(const GkModelRow *row, GkModel *model)
@@ -444,7 +453,7 @@ unpack_scale(const GkModelRow *row, GkModel *model)
 	if ((model->offset == NULL) != (model->factor == NULL))
 		damaged(row, GK_MODEL_SCALE_FACTOR);
 	for (int j = 0; model->factor != NULL && j < d; j++)
-		if (model->factor[j] < 0.0)
+		if (!gk_is_factor(model->factor[j]))
 			damaged(row, GK_MODEL_SCALE_FACTOR);
 }
 

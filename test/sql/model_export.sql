@@ -49,7 +49,7 @@ SELECT is(gkmeans_export(NULL), NULL, 'no model at all');
 -- JSON that is no model
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', :'exported'::jsonb || change::jsonb), '22023', 'exported model: ' || change, 'not an exported model') FROM unnest(ARRAY['{"gkmeans": 2}', '{"gkmeans": null}', '{"k": 0}', '{"k": 2}', '{"k": 4}', '{"k": 1e9}', '{"k": 2.5}',
 	'{"k": "3"}', '{"dimension": 3}', '{"dimension": 65536}', '{"metric": "x"}', '{"metric": 1}', '{"features": ["a"]}', '{"features": [1,2,3,4]}', '{"features": ["a","b","c",null]}', '{"features": "a"}', '{"array_column": ["v"]}', '{"shift": [1]}', '{"shift": [1,2,3,"x"]}', '{"shift": [1,2,3,1e999]}',
-	'{"shift": {"a": 1}}', '{"scale_factor": [1,2,3,4]}', '{"scale_offset": [1,2,3,4], "scale_factor": [1,2,3,-4]}', '{"points": []}', '{"points": [1,2,3]}', '{"points": null}', '{"points": [[1,2,3,4],[1,2,3,4],[1,2,3,1e99]]}', '{"ties": [0,1]}', '{"ties": [0,1,1]}', '{"ties": [0,1,3]}',
+	'{"shift": {"a": 1}}', '{"scale_factor": [1,2,3,4]}', '{"scale_offset": [1,2,3,4], "scale_factor": [1,2,3,-4]}', '{"scale_offset": [1,2,3,4], "scale_factor": [1,2,3,5e-309]}', '{"points": []}', '{"points": [1,2,3]}', '{"points": null}', '{"points": [[1,2,3,4],[1,2,3,4],[1,2,3,1e99]]}', '{"ties": [0,1]}', '{"ties": [0,1,1]}', '{"ties": [0,1,3]}',
 	'{"ties": [0,1,-1]}', '{"cluster_ids": [0,1,1000000]}', '{"names": ["a"]}', '{"names": [1,2,3]}']) change;
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3, 4)', json), '22023', 'exported model: ' || json) FROM unnest('{[],1,"null","{}","\"x\""}'::text[]) json;
 SELECT fails_with(format('SELECT gkmeans_predict_with(%L, 1, 2, 3)', :'exported'), '22000', 'too few features');
@@ -123,6 +123,9 @@ SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L, %
 SELECT fails_with('SELECT gkmeans_import_model(''bad'')', '22004', 'nothing to import');
 SELECT fails_with($$SELECT gkmeans_import_model(NULL, '{{1,2}}')$$, '22004', 'no name', 'model is NULL');
 SELECT fails_with($$SELECT gkmeans_import_model('bad', '{{3e38,0}}', scale_offset => '{0,0}', scale_factor => '{2,1}')$$, '22023', 'a centroid that is too large in its scale', 'centroids contains a value that is too large when scaled');
+SELECT fails_with(format($$SELECT gkmeans_import_model('bad', '{{1,5},{5,12}}', scale_offset => '{0,0}', scale_factor => '{1,%s}')$$, factor), '22023', 'a factor of ' || factor, 'scale_factor contains a number that is negative or too small to divide by') FROM unnest('{-1,5e-309,5e-324}'::text[]) factor;
+SELECT is(gkmeans_import_model('flattened', '{{1,5},{5,12}}', scale_offset => '{0,0}', scale_factor => '{1,2.3e-308}', source => 'SELECT i % 7 AS x1, i % 17 AS x2 FROM generate_series(1, 300) i'), 2, 'a factor that makes all rows 0 in a feature');
+SELECT lives_ok('SELECT gkmeans_refit(''flattened'', deploy => ''always'')', 'a refit, and night ' || night) FROM generate_series(1, 2) night;
 SELECT is(gkmeans_import_model('halved', '{{3e38,0}}', scale_offset => '{0,0}', scale_factor => '{0.5,1}'), 1, 'or not');
 SELECT fails_with(format(call, '{"gkmeans": 1, "metric": "euclidean", "k": 1000000, "dimension": 60000, "features": ["x"], "points": [[1]]}'), '22023', 'an exported model that would be too large: ' || call, 'not an exported model', '"k"')
 FROM unnest('{"SELECT gkmeans_import_model(''bad'', exported => %L)","SELECT gkmeans_predict_with(%L, 1)"}'::text[]) call;

@@ -40,7 +40,7 @@ SELECT damage(attribute, value) FROM (VALUES
 	('dimension', 'NULL'), ('dimension', '0'), ('dimension', '-2147483648'), ('dimension', '1'), ('dimension', '65535'), ('dimension', '65536'),
 	('features', 'NULL'), ('features', '''{x}'''), ('features', '''{x,NULL}'''), ('features', '''{}'''), ('features', '''{{x,y}}'''), ('array_column', '''v'''),
 	('shift', '''{}'''), ('shift', '''{1}'''), ('shift', '''{1,NULL}'''), ('shift', '''{1,NaN}'''), ('shift', '''{1,Infinity}'''), ('shift', '''{{1,2}}'''), ('shift', 'array_fill(1::float8, ''{100000}'')'),
-	('scale_offset', 'NULL'), ('scale_offset', '''{1,2,3}'''), ('scale_offset', '''{NaN,1}'''), ('scale_factor', 'NULL'), ('scale_factor', '''{1}'''), ('scale_factor', '''{-1,1}'''), ('scale_factor', '''{NaN,1}'''), ('scale_factor', '''{NULL,1}'''),
+	('scale_offset', 'NULL'), ('scale_offset', '''{1,2,3}'''), ('scale_offset', '''{NaN,1}'''), ('scale_factor', 'NULL'), ('scale_factor', '''{1}'''), ('scale_factor', '''{-1,1}'''), ('scale_factor', '''{5e-309,1}'''), ('scale_factor', '''{NaN,1}'''), ('scale_factor', '''{NULL,1}'''),
 	('centroids', 'NULL'), ('centroids', '''{}'''), ('centroids', '''{1,2,3,4,5,6}'''), ('centroids', '''{{1,2},{3,4}}'''), ('centroids', '''{{1,2,3},{4,5,6}}'''), ('centroids', '''{{1,2},{3,NULL},{5,6}}'''), ('centroids', '''{{1,2},{3,NaN},{5,6}}'''),
 	('centroids', '''{{{1,2},{3,4},{5,6}}}'''), ('points', '''{}'''), ('points', '''{{1,2}}'''), ('points', '''{{1,2},{3,4},{5,NULL}}'''), ('points', '''{{1,2},{3,4},{5,Infinity}}'''), ('points', '''{{1,2},{3,4},{5,1e300}}'''),
 	('ties', '''{}'''), ('ties', '''{0,1}'''), ('ties', '''{0,1,1}'''), ('ties', '''{0,1,3}'''), ('ties', '''{0,1,-1}'''), ('ties', '''{0,1,NULL}'''), ('ties', '''{2147483647,1,0}'''), ('ties', '''{{0,1,2}}'''),
