@@ -72,8 +72,7 @@ typedef struct GkFeedQuery
 	int			processes;		/* that feed */
 	uint64		changes;		/* of catalogs, by others, that were known before */
 	CommandId	command;		/* and by this transaction */
-	Query	   *named;			/* of two readings: what names of the source mean to the plan … */
-	List	   *schemas;		/* … and those of the search_path, gk_usable_schemas() */
+	List	   *schemas;		/* of two readings: of the search_path, gk_usable_schemas() */
 } GkFeedQuery;
 
 /* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
@@ -236,7 +235,7 @@ append_features(StringInfo query, const GkSource *source, char **names)
 static void
 append_source(StringInfo query, const GkSource *source, char **names)
 {
-	appendStringInfo(query, " FROM %s AS source (", source->text->from);
+	appendStringInfo(query, " FROM %s AS " GK_SOURCE_ALIAS " (", source->text->from);
 	for (int i = 0; i < source->columns->natts; i++)
 		appendStringInfo(query, "%s%s", i > 0 ? ", " : "", names[i]);
 	appendStringInfoChar(query, ')');
@@ -802,8 +801,8 @@ check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_secon
 }
 
 /*
- * True if names may not have meant, when the query was prepared, what they mean now.  Notes that,
- * where two readings are compared, before it looks: the analysis can wait while others change it.
+ * True if names may not have meant, when the query was prepared, what they mean now.  Before it
+ * looks, it notes the schemas, where two readings are compared.
  */
 static bool
 is_named_anew(const GkSource *source, GkFeedQuery *feeding)
@@ -811,11 +810,8 @@ is_named_anew(const GkSource *source, GkFeedQuery *feeding)
 	const GkFirstReading *first = source->spec.first;
 
 	if (first != NULL)
-	{
-		feeding->named = gk_source_analyze(source);
 		feeding->schemas = gk_query_schemas(feeding->query, first->snapshot != NULL
 											? first->command : feeding->command);
-	}
 	AcceptInvalidationMessages();
 	return feeding->changes != SharedInvalidMessageCounter &&
 		gk_query_is_named_anew(feeding->query);
@@ -869,7 +865,7 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 
 	first->snapshot = RegisterSnapshot(GetActiveSnapshot());
 	first->command = feeding->command;
-	first->query = copyObject(feeding->named);
+	first->meaning = copyObject(feeding->query->meaning);
 	first->schemas = list_copy(feeding->schemas);
 	MemoryContextSwitchTo(before);
 }
@@ -882,7 +878,7 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 static void
 check_names(const GkFirstReading *first, const GkFeedQuery *feeding)
 {
-	if (!equal(first->query, feeding->named))
+	if (!equal(first->meaning, feeding->query->meaning))
 		refuse_second("Its names mean other tables or functions.");
 	if (gk_are_other_schemas(first->schemas, feeding->schemas, first->snapshot))
 		refuse_second("The search_path leads to other schemas.");

@@ -192,6 +192,7 @@ gk_source_describe(const GkSourceSpec *spec)
 	GkSource   *source = analyze_source(text);
 
 	text->of_node = spec->of_node;
+	text->is_compared = spec->first != NULL;
 	source->spec = *spec;
 	if (spec->id_column != NULL)
 		find_id(source);

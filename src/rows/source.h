@@ -27,10 +27,10 @@
  */
 typedef struct GkFirstReading
 {
-	MemoryContext context;		/* of the query and the list; outlives the reading */
+	MemoryContext context;		/* of the tree and the list; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
 	CommandId	command;		/* the own transaction's, before its plan */
-	Query	   *query;			/* the source, analysed: what its names meant to the plan */
+	Node	   *meaning;		/* of the source to the plan: its query, analysed, or its table */
 	List	   *schemas;		/* of the search_path, gk_usable_schemas() */
 } GkFirstReading;
 

@@ -305,13 +305,6 @@ gk_query_analyze(const GkSourceText *source, const char *text)
 	return query;
 }
 
-/* Analyses and rewrites a query. */
-static Query *
-rewrite(const GkSourceText *source, const char *text, Oid parameter)
-{
-	return linitial_node(Query, pg_rewrite_query(analyze(source, text, parameter)));
-}
-
 /* Analyses and rewrites a query, which has no parameter. */
 Query *
 gk_query_rewrite(const GkSourceText *source, const char *text)
@@ -323,7 +316,7 @@ gk_query_rewrite(const GkSourceText *source, const char *text)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	query = rewrite(source, text, InvalidOid);
+	query = linitial_node(Query, pg_rewrite_query(analyze(source, text, InvalidOid)));
 	error_context_stack = callback.previous;
 	end_text(&before);
 	return query;
@@ -338,6 +331,22 @@ gk_query_column(const Query *query, const TargetEntry *entry)
 #else
 	return (const Node *) entry->expr;
 #endif
+}
+
+/*
+ * What a source means in a query over it, before that is rewritten: the table of its name, or its
+ * query.  Another query around it chooses other columns.
+ */
+static Node *
+meaning_of(const GkSourceText *source, const Query *query)
+{
+	const RangeTblEntry *entry = linitial_node(RangeTblEntry, query->rtable);
+
+	while (strcmp(entry->eref->aliasname, GK_SOURCE_ALIAS) != 0)
+		entry = linitial_node(RangeTblEntry, entry->subquery->rtable);
+	if (source->is_name)
+		return (Node *) list_make1_oid(entry->relid);
+	return (Node *) copyObject(entry->subquery);
 }
 
 /* What is seen now, serialized; NULL in parallel mode, where nothing can be changed. */
@@ -401,6 +410,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	ErrorContextCallback callback = {.callback = explain_error,.arg = &around};
 	GkSourceQuery *query = palloc(sizeof(GkSourceQuery));
 	Before		before = begin_text(source, false);
+	Query	   *analyzed;
 	Query	   *rewritten;
 	List	   *functions;
 
@@ -411,7 +421,9 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 	query->changes = gk_name_changes();
 	query->command = GetCurrentCommandId(false);
 	query->moment = keep_moment();
-	rewritten = rewrite(source, text, parameter);
+	analyzed = analyze(source, text, parameter);
+	query->meaning = source->is_compared ? meaning_of(source, analyzed) : NULL;
+	rewritten = linitial_node(Query, pg_rewrite_query(analyzed));
 	end_text(&before);
 	CHECK_FOR_INTERRUPTS();
 	/* the check may set something for the planner alone */

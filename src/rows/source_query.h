@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "nodes/nodes.h"
 #include "nodes/params.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
@@ -26,6 +27,9 @@ extern Query *gk_query_rewrite(const GkSourceText *source, const char *text);
 /* What a query selects as a column, which is not a reference to what it groups by. */
 extern const Node *gk_query_column(const Query *query, const TargetEntry *entry);
 
+/* What the source is called in a query over it whose meaning is compared. */
+#define GK_SOURCE_ALIAS "source"
+
 /* The query ready to run; it is read-only. */
 typedef struct GkSourceQuery
 {
@@ -35,6 +39,7 @@ typedef struct GkSourceQuery
 	bool		is_of_citus;	/* Citus has planned it */
 	List	   *tables;			/* tables and views that it reads: OIDs */
 	List	   *named;			/* other relations that its constants name */
+	Node	   *meaning;		/* its source by what names mean, if that is compared; or NULL */
 	List	   *functions;		/* that it calls: OIDs */
 	uint64		changes;		/* gk_name_changes() … */
 	CommandId	command;		/* … and the own transaction's command, before it was analysed … */

@@ -29,6 +29,7 @@ typedef struct GkSourceText
 	int			location;		/* where in `source` the statement begins, in bytes */
 	GkTextSettings settings;	/* with which it was parsed, and is analysed */
 	bool		of_node;		/* its isolation level was not chosen by the user; set later */
+	bool		is_compared;	/* with what its names mean to another reading; set later */
 } GkSourceText;
 
 /* Parses the user's text by itself: 42601 if it is neither a name nor one such statement. */
