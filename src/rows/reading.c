@@ -39,7 +39,6 @@
 #include "reading.h"
 #include "settings.h"
 #include "source_columns.h"
-#include "source_names.h"
 #include "source_query.h"
 #include "source_tables.h"
 #include "unusable.h"
@@ -807,11 +806,8 @@ check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_secon
 static bool
 is_named_anew(const GkSource *source, GkFeedQuery *feeding)
 {
-	const GkFirstReading *first = source->spec.first;
-
-	if (first != NULL)
-		feeding->schemas = gk_query_schemas(feeding->query, first->snapshot != NULL
-											? first->command : feeding->command);
+	if (source->spec.first != NULL)
+		feeding->schemas = gk_query_schemas(feeding->query);
 	AcceptInvalidationMessages();
 	return feeding->changes != SharedInvalidMessageCounter &&
 		gk_query_is_named_anew(feeding->query);
@@ -880,7 +876,8 @@ check_names(const GkFirstReading *first, const GkFeedQuery *feeding)
 {
 	if (!equal(first->meaning, feeding->query->meaning))
 		refuse_second("Its names mean other tables or functions.");
-	if (gk_are_other_schemas(first->schemas, feeding->schemas, first->snapshot))
+	if (gk_query_has_other_schemas(feeding->query, first->schemas, feeding->schemas,
+								   first->snapshot, first->command))
 		refuse_second("The search_path leads to other schemas.");
 }
 

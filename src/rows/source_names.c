@@ -27,6 +27,10 @@
 
 #include "source_names.h"
 
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(class, object, user, mode) pg_namespace_aclcheck(object, user, mode)
+#endif
+
 /* What the name of a schema means. */
 typedef struct Meaning
 {
@@ -132,25 +136,33 @@ names_in_path(void)
 	return names;
 }
 
-/* The schemas in which names are looked up now, but for the own work since a command. */
-List *
-gk_usable_schemas(CommandId command)
+/* True if the user may use a schema now. */
+static bool
+can_use(Oid schema)
 {
-	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
-	SnapshotData seen = *latest;
+	return object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+}
+
+/*
+ * The schemas to which the names lead now, as the analysis finds them: what is committed is seen by
+ * snapshots before the caches of the session know of it.
+ */
+List *
+gk_usable_schemas(void)
+{
 	List	   *names = names_in_path();
 	List	   *schemas = NIL;
 	ListCell   *cell;
 
-	seen.curcid = command;
 	foreach(cell, names)
 	{
-		ItemPointerData place;
+		Oid			schema = get_namespace_oid(lfirst(cell), true);
 
 		CHECK_FOR_INTERRUPTS();
-		schemas = lappend_oid(schemas, find_schema(lfirst(cell), &seen, &place));
+		if (OidIsValid(schema) && !can_use(schema))
+			schema = InvalidOid;
+		schemas = lappend_oid(schemas, schema);
 	}
-	UnregisterSnapshot(latest);
 	return schemas;
 }
 
@@ -172,20 +184,42 @@ sees_schema(Oid schema, Snapshot snapshot)
 	return is_seen;
 }
 
-/* True if names in a path have come to lead to other schemas. */
-bool
-gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot)
+/*
+ * True if a name leads elsewhere than to a schema, or nowhere, because of what the own transaction
+ * has done since a command, and of nothing else.
+ */
+static bool
+is_led_by_own(const char *name, Oid schema, CommandId command)
 {
+	Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+	SnapshotData before = *latest;
+	ItemPointerData place;
+	bool		is_own;
+
+	before.curcid = command;
+	is_own = find_schema(name, &before, &place) == schema &&
+		find_schema(name, latest, &place) != schema;
+	UnregisterSnapshot(latest);
+	return is_own;
+}
+
+/* True if names in the search_path have come to lead to other schemas. */
+bool
+gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot, CommandId command)
+{
+	List	   *names = names_in_path();
+	ListCell   *name;
 	ListCell   *then;
 	ListCell   *now;
 
-	if (list_length(first) != list_length(last))
+	if (list_length(first) != list_length(last) || list_length(names) != list_length(last))
 		return true;
-	forboth(then, first, now, last)
+	forthree(name, names, then, first, now, last)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (lfirst_oid(then) != lfirst_oid(now) &&
-			(OidIsValid(lfirst_oid(then)) || sees_schema(lfirst_oid(now), snapshot)))
+			(OidIsValid(lfirst_oid(then)) || sees_schema(lfirst_oid(now), snapshot)) &&
+			!is_led_by_own(lfirst(name), lfirst_oid(then), command))
 			return true;
 	}
 	return false;

@@ -25,18 +25,16 @@ typedef struct GkSearchPath
  */
 extern uint64 gk_name_changes(void);
 
-/*
- * What the names in the search_path mean now, but for what the own transaction has done since a
- * command: schemas that the user may use, or InvalidOid.  Roles are those of now.  Not in parallel
- * mode.
- */
-extern List *gk_usable_schemas(CommandId command);
+/* What the names in the search_path mean now: schemas that the user may use, or InvalidOid. */
+extern List *gk_usable_schemas(void);
 
 /*
  * True if a name led to another schema or none, or leads to one where it did not that the snapshot
- * sees: that was not made since.
+ * sees: that was not made since.  What the own transaction has done since a command, of which the
+ * first list is, does not count.  Not in parallel mode.
  */
-extern bool gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot);
+extern bool gk_are_other_schemas(const List *first, const List *last, Snapshot snapshot,
+								 CommandId command);
 
 /* Looks them up. */
 extern GkSearchPath gk_search_path(Snapshot first, Snapshot last, bool by_row);

@@ -562,15 +562,27 @@ gk_query_is_replaced(const GkSourceQuery *query)
 	return is_replaced;
 }
 
-/* The schemas of its search_path. */
+/* The schemas of the search_path of a query's source. */
 List *
-gk_query_schemas(const GkSourceQuery *query, CommandId command)
+gk_query_schemas(const GkSourceQuery *query)
 {
 	Before		before = begin_text(query->source, true);
-	List	   *schemas = gk_usable_schemas(command);
+	List	   *schemas = gk_usable_schemas();
 
 	end_text(&before);
 	return schemas;
+}
+
+/* True if it leads to others. */
+bool
+gk_query_has_other_schemas(const GkSourceQuery *query, const List *first, const List *last,
+						   Snapshot snapshot, CommandId command)
+{
+	Before		before = begin_text(query->source, true);
+	bool		are_others = gk_are_other_schemas(first, last, snapshot, command);
+
+	end_text(&before);
+	return are_others;
 }
 
 /* True if a name may not have meant, when the query was analysed, what it means now. */

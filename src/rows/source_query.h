@@ -12,6 +12,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "tcop/dest.h"
+#include "utils/snapshot.h"
 
 #include "source_text.h"
 
@@ -100,8 +101,10 @@ extern bool gk_query_is_replaced(const GkSourceQuery *query);
  */
 extern bool gk_query_is_named_anew(const GkSourceQuery *query);
 
-/* What its search_path leads to now, but for what the own transaction has done since a command. */
-extern List *gk_query_schemas(const GkSourceQuery *query, CommandId command);
+/* gk_usable_schemas() and gk_are_other_schemas() by the search_path of its source. */
+extern List *gk_query_schemas(const GkSourceQuery *query);
+extern bool gk_query_has_other_schemas(const GkSourceQuery *query, const List *first,
+									   const List *last, Snapshot snapshot, CommandId command);
 
 /* True if what it names was replaced since it was analysed, so that the plan may lack tables. */
 extern bool gk_query_is_overtaken(const GkSourceQuery *query);
