@@ -39,6 +39,7 @@
 #include "reading.h"
 #include "settings.h"
 #include "source_columns.h"
+#include "source_functions.h"
 #include "source_query.h"
 #include "source_tables.h"
 #include "unusable.h"
@@ -71,7 +72,8 @@ typedef struct GkFeedQuery
 	int			processes;		/* that feed */
 	uint64		changes;		/* of catalogs, by others, that were known before */
 	CommandId	command;		/* and by this transaction */
-	List	   *schemas;		/* of two readings: of the search_path, gk_usable_schemas() */
+	List	   *schemas;		/* of two readings: of the search_path, gk_usable_schemas() … */
+	List	   *function_rows;	/* … and what the caches have of the functions of the first */
 } GkFeedQuery;
 
 /* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
@@ -799,15 +801,25 @@ check_snapshot(const GkSource *source, const GkFeedQuery *feeding, bool is_secon
 				  "the first reading does not see.");
 }
 
+/* Notes what the plan of one of two readings owes to caches that nothing locks. */
+static void
+note_caches(const GkFirstReading *first, GkFeedQuery *feeding)
+{
+	const List *functions = first->snapshot != NULL ? first->functions : feeding->query->functions;
+
+	feeding->schemas = gk_query_schemas(feeding->query);
+	feeding->function_rows = gk_rows_of_functions(functions);
+}
+
 /*
- * True if names may not have meant, when the query was prepared, what they mean now.  Before it
- * looks, it notes the schemas, where two readings are compared.
+ * True if names may not have meant, when the query was prepared, what they mean now.  What is noted
+ * before it looks is what they meant, if not.
  */
 static bool
 is_named_anew(const GkSource *source, GkFeedQuery *feeding)
 {
 	if (source->spec.first != NULL)
-		feeding->schemas = gk_query_schemas(feeding->query);
+		note_caches(source->spec.first, feeding);
 	AcceptInvalidationMessages();
 	return feeding->changes != SharedInvalidMessageCounter &&
 		gk_query_is_named_anew(feeding->query);
@@ -863,6 +875,8 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 	first->command = feeding->command;
 	first->meaning = copyObject(feeding->query->meaning);
 	first->schemas = list_copy(feeding->schemas);
+	first->functions = list_copy(feeding->query->functions);
+	first->function_rows = list_copy(feeding->function_rows);
 	MemoryContextSwitchTo(before);
 }
 
@@ -874,6 +888,8 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 static void
 check_names(const GkFirstReading *first, const GkFeedQuery *feeding)
 {
+	if (!equal(first->function_rows, feeding->function_rows))
+		refuse_second("Functions that it calls were altered or replaced.");
 	if (!equal(first->meaning, feeding->query->meaning))
 		refuse_second("Its names mean other tables or functions.");
 	if (gk_query_has_other_schemas(feeding->query, first->schemas, feeding->schemas,

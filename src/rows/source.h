@@ -27,11 +27,13 @@
  */
 typedef struct GkFirstReading
 {
-	MemoryContext context;		/* of the tree and the list; outlives the reading */
+	MemoryContext context;		/* of the tree and the lists; outlives the reading */
 	Snapshot	snapshot;		/* NULL over nodes */
 	CommandId	command;		/* the own transaction's, before its plan */
 	Node	   *meaning;		/* of the source to the plan: its query, analysed, or its table */
 	List	   *schemas;		/* of the search_path, gk_usable_schemas() */
+	List	   *functions;		/* that it calls … */
+	List	   *function_rows;	/* … and gk_rows_of_functions() of them */
 } GkFirstReading;
 
 /* The arguments of the user. */

@@ -99,3 +99,28 @@ gk_with_inlined(List *functions, const PlannedStmt *plan)
 	table_close(catalog, AccessShareLock);
 	return functions;
 }
+
+/* The rows of functions, each as three numbers. */
+List *
+gk_rows_of_functions(const List *functions)
+{
+	List	   *rows = NIL;
+	ListCell   *cell;
+
+	foreach(cell, functions)
+	{
+		HeapTuple	row = SearchSysCache1(PROCOID, ObjectIdGetDatum(lfirst_oid(cell)));
+
+		CHECK_FOR_INTERRUPTS();
+		if (!HeapTupleIsValid(row))
+		{
+			rows = lappend_oid(rows, InvalidOid);
+			continue;
+		}
+		rows = lappend_oid(rows, HeapTupleHeaderGetRawXmin(row->t_data));
+		rows = lappend_oid(rows, ItemPointerGetBlockNumber(&row->t_self));
+		rows = lappend_oid(rows, ItemPointerGetOffsetNumber(&row->t_self));
+		ReleaseSysCache(row);
+	}
+	return rows;
+}

@@ -15,4 +15,10 @@ extern List *gk_functions_of(const Query *query);
 /* The list, and those that a plan has in their place, because their bodies were put into it. */
 extern List *gk_with_inlined(List *functions, const PlannedStmt *plan);
 
+/*
+ * Which rows of the catalog functions have, as far as the caches of the session know, by which they
+ * were analysed and planned: equal lists if none was altered or replaced.
+ */
+extern List *gk_rows_of_functions(const List *functions);
+
 #endif							/* GK_SOURCE_FUNCTIONS_H */

@@ -28,6 +28,7 @@
 
 #include "acting.h"
 #include "citus.h"
+#include "settings.h"
 #include "source_aggregates.h"
 #include "source_changes.h"
 #include "source_functions.h"
@@ -274,6 +275,9 @@ begin_text(const GkSourceText *source, bool names_alone)
 
 	before.nest_level = NewGUCNestLevel();
 	gk_set_text_settings(&source->settings, before.count);
+	/* PostgreSQL keeps where a path led, though the user has left a role, until it is set again */
+	if (source->is_compared)
+		gk_set_locally("search_path", source->settings.values[0]);
 	return before;
 }
 

@@ -46,15 +46,12 @@ is_other(int i, const GkTextSettings *settings)
 	return strcmp(GetConfigOption(text_settings[i], false, false), settings->values[i]) != 0;
 }
 
-/*
- * Sets the first ones; to set one again can read a file.  But PostgreSQL keeps the schemas to which
- * a search_path led, although the user has left or joined a role since, until it is set again.
- */
+/* Sets the first ones; to set one again can read a file. */
 void
 gk_set_text_settings(const GkTextSettings *settings, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (i == 0 || is_other(i, settings))
+		if (is_other(i, settings))
 			gk_set_locally(text_settings[i], settings->values[i]);
 }
 
