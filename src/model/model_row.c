@@ -4,7 +4,6 @@
 #include "postgres.h"
 
 #include <float.h>
-
 #include <math.h>
 
 #include "access/detoast.h"
