@@ -120,19 +120,23 @@ find_schema(const char *name, Snapshot snapshot, ItemPointer place)
 static List *
 names_in_path(void)
 {
-	List	   *names;
+	/* NULL if the role was dropped */
+	char	   *user = GetUserNameFromId(GetUserId(), true);
+	List	   *parts;
+	List	   *names = NIL;
 	ListCell   *cell;
 
 	/* what the setting holds is valid */
-	(void) SplitIdentifierString(pstrdup(namespace_search_path), ',', &names);
-	foreach(cell, names)
+	(void) SplitIdentifierString(pstrdup(namespace_search_path), ',', &parts);
+	foreach(cell, parts)
 	{
-		if (strcmp(lfirst(cell), "$user") == 0)
-			lfirst(cell) = GetUserNameFromId(GetUserId(), true);
-		/* the role was dropped */
-		if (lfirst(cell) == NULL)
-			names = foreach_delete_current(names, cell);
+		char	   *name = strcmp(lfirst(cell), "$user") == 0 ? user : lfirst(cell);
+
+		CHECK_FOR_INTERRUPTS();
+		if (name != NULL)
+			names = lappend(names, name);
 	}
+	list_free(parts);
 	return names;
 }
 
