@@ -4,6 +4,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 
 #include "checked_command.h"
 #include "settings.h"
@@ -17,10 +18,15 @@ PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
-/* Defines settings and checks; devices, threads and memory wait for the first fit. */
+/*
+ * Defines settings and checks; devices, threads and memory wait for the first fit.  Settings cannot
+ * be defined twice, and a WARNING about one that the session has set looks for cancels.
+ */
 void
 _PG_init(void)
 {
+	HOLD_INTERRUPTS();
 	gk_define_settings();
 	gk_install_checks();
+	RESUME_INTERRUPTS();
 }

@@ -64,6 +64,16 @@ for my $limit (split ' ', $limits)
 	is($node->safe_psql('postgres', $fit, connstr => $node->connstr('postgres') . " options='-c $limit=" . ($limit =~ /devices/ ? '' : 1048576 >> ($limit =~ /threads|backends/ ? 11 : 0)) . "'"),
 		$bits, "$limit: an option of a superuser");
 }
+# A timeout while the library is loaded, and warns of a setting
+my $predict = "SELECT gkmeans_predict_centroids('{{1},{2}}', '{1}')";
+my %second;
+for my $try (1 .. 100)
+{
+	my (undef, $out, $error) = $node->psql('postgres', "SET gkmeans.max_cpu_threads = 2; SET statement_timeout = " . (1 + $try % 8) . "; $predict; RESET statement_timeout; \\echo second\n$predict",
+		connstr => $as_guest, on_error_stop => 0);
+	$second{$out =~ /second\n(.*)/ ? $1 : $error}++;
+}
+is(join(', ', keys %second), '0', 'the next call answers');
 $node->safe_psql('postgres', 'GRANT SET ON PARAMETER gkmeans.max_cpu_threads TO guest');
 is($node->safe_psql('postgres', "SELECT count(*) FROM gkmeans_memory(); $shown", connstr => "$as_guest options='-c gkmeans.max_cpu_threads=3'"), "4\n3\n64MB", 'an option of whoever may set it');
 $node->safe_psql('postgres', 'REVOKE SET ON PARAMETER gkmeans.max_cpu_threads FROM guest');
