@@ -40,6 +40,7 @@
 #include "settings.h"
 #include "source_columns.h"
 #include "source_functions.h"
+#include "source_plan.h"
 #include "source_query.h"
 #include "source_tables.h"
 #include "unusable.h"
@@ -74,6 +75,7 @@ typedef struct GkFeedQuery
 	CommandId	command;		/* and by this transaction */
 	List	   *schemas;		/* of two readings: of the search_path, gk_usable_schemas() … */
 	List	   *function_rows;	/* … and what the caches have of the functions of the first */
+	bool		is_doubtful;	/* names may have changed each time that it was planned */
 } GkFeedQuery;
 
 /* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
@@ -859,10 +861,15 @@ follow_changes(const GkSource *source, GkFeedQuery *feeding, GkRows *rows, bool 
 		check_snapshot(source, feeding, is_second);
 		is_anew = is_named_anew(source, feeding);
 	}
-	/* privileges and the like, which others may change all the time, do no harm to one reading */
+	/*
+	 * privileges and the like, which others may change all the time, do no harm to one reading, but
+	 * the plans of two must be the same then, and Citus makes no two of these
+	 */
 	if ((is_old && gk_query_is_overtaken(feeding->query)) ||
-		(is_anew && (!is_named_alike || source->spec.first != NULL)))
+		(is_anew && (!is_named_alike ||
+					 (source->spec.first != NULL && feeding->query->is_of_citus))))
 		gk_query_refuse_plan();
+	feeding->is_doubtful = is_anew;
 }
 
 /* Keeps the first of two readings. */
@@ -877,7 +884,23 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 	first->schemas = list_copy(feeding->schemas);
 	first->functions = list_copy(feeding->query->functions);
 	first->function_rows = list_copy(feeding->function_rows);
+	first->plan = copyObject(feeding->query->plan);
+	first->is_doubtful = feeding->is_doubtful;
 	MemoryContextSwitchTo(before);
+}
+
+/* Raises an error unless the plans of two readings are the same, as one of them is doubtful. */
+static void
+check_plans(const GkFirstReading *first, const GkFeedQuery *feeding)
+{
+	if (gk_are_same_plans(first->plan, feeding->query->plan))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("source changed while it was being planned"),
+			 errdetail("Functions, schemas or roles were changed each of the %d times that it was "
+					   "planned, and the plans of its two readings differ.", GK_MOST_PLANS + 1),
+			 errhint("Try again.")));
 }
 
 /*
@@ -895,6 +918,8 @@ check_names(const GkFirstReading *first, const GkFeedQuery *feeding)
 	if (gk_query_has_other_schemas(feeding->query, first->schemas, feeding->schemas,
 								   first->snapshot, first->command))
 		refuse_second("The search_path leads to other schemas.");
+	if (first->is_doubtful || feeding->is_doubtful)
+		check_plans(first, feeding);
 }
 
 /*

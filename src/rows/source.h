@@ -17,6 +17,7 @@
 #include "access/tupdesc.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
+#include "nodes/plannodes.h"
 #include "utils/snapshot.h"
 
 #include "source_text.h"
@@ -34,6 +35,8 @@ typedef struct GkFirstReading
 	List	   *schemas;		/* of the search_path, gk_usable_schemas() */
 	List	   *functions;		/* that it calls … */
 	List	   *function_rows;	/* … and gk_rows_of_functions() of them */
+	PlannedStmt *plan;
+	bool		is_doubtful;	/* names may have changed each time that it was planned */
 } GkFirstReading;
 
 /* The arguments of the user. */
