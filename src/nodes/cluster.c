@@ -95,22 +95,40 @@ check_ids(const GkSource *source)
 				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
 }
 
-/* Connects to the nodes, and opens an engine on each, one after the other in their order. */
+/* Orders nodes by what they say of themselves. */
+static int
+compare_databases(const void *left, const void *right, void *arg)
+{
+	return strcmp((*(GkPart *const *) left)->connection->database,
+				  (*(GkPart *const *) right)->connection->database);
+}
+
+/*
+ * Connects to the nodes, and opens an engine on each, one after the other: fits that wait for a GPU
+ * keep those of nodes before it, so all servers must take the nodes in one order, whatever they
+ * call them.
+ */
 GkServerCluster *
 gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work)
 {
 	GkServerCluster *cluster = palloc0(sizeof(GkServerCluster));
+	GkPart	  **parts;
 
 	check_ids(source);
 	cluster->job = job;
 	cluster->connections = gk_connect(job, nodes);
 	cluster->count = nodes->count;
 	cluster->parts = palloc0(nodes->count * sizeof(GkPart));
+	parts = palloc(nodes->count * sizeof(GkPart *));
 	for (int i = 0; i < cluster->count; i++)
 	{
-		cluster->parts[i].connection = &cluster->connections->all[i];
-		open_part(cluster, &cluster->parts[i], source, work);
+		parts[i] = &cluster->parts[i];
+		parts[i]->connection = &cluster->connections->all[i];
 	}
+	qsort_interruptible(parts, cluster->count, sizeof(GkPart *), compare_databases, NULL);
+	for (int i = 0; i < cluster->count; i++)
+		open_part(cluster, parts[i], source, work);
+	pfree(parts);
 	return cluster;
 }
 

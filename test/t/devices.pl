@@ -429,6 +429,36 @@ $standby->start;
 is(answer($session, "$fit; $engine"), "$bits\ncuda|1|gkmeans.engine is cuda", 'a standby');
 $session->quit;
 
+# A fit over nodes waits for a slot of the first one while it has none of the other, whatever their names say
+my $other = start_server('other');
+$other->safe_psql('postgres', "UPDATE pg_proc SET probin = '$folder/gkmeans' WHERE probin = '\$libdir/gkmeans'; CREATE TABLE halves AS SELECT id, x, y FROM data WHERE id % 2 = 1");
+$node->safe_psql('postgres', 'CREATE TABLE halves AS SELECT id, x, y FROM data WHERE id % 2 = 0; CREATE DATABASE over');
+$_->append_conf('postgresql.conf', "gkmeans.engine = cuda\ngkmeans.max_gpu_backends = 1\n") for $node, $other;
+$_->reload for $node, $other;
+$node->safe_psql('over', 'CREATE EXTENSION gkmeans; CREATE EXTENSION postgres_fdw; CREATE TABLE halves (id int, x float8, y float8)');
+for my $server ([ a => $other ], [ b => $node ], [ c => $node ], [ d => $other ])
+{
+	my ($name, $to) = @$server;
+	$node->safe_psql('over', "CREATE SERVER $name FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '@{[ $to->host ]}', port '@{[ $to->port ]}', dbname 'postgres');
+		CREATE USER MAPPING FOR CURRENT_USER SERVER $name");
+}
+my ($started, $other_started) = map { $_->safe_psql('postgres', 'SELECT extract(epoch FROM pg_postmaster_start_time())') } $node, $other;
+my ($earlier, $later) = $started < $other_started ? ($node, $other) : ($other, $node);
+for my $names ('a, b', 'c, d')
+{
+	($holder) = connect_to($earlier, '');
+	is(answer($holder, "BEGIN; SELECT count(*) FROM gkmeans_fit('data', '{x,y}', 3)"), 3, "nodes $names: one has no slot left");
+	my $spread = $node->background_psql('over', on_error_stop => 0);
+	$spread->query("SET gkmeans.nodes = '$names'; SET gkmeans.engine = cpu");
+	start_query($spread, q{SELECT sum(size) FROM gkmeans_fit('halves', '{x,y}', 3)});
+	ok($earlier->poll_query_until('postgres', "SELECT EXISTS (SELECT $locks AND objid = 0 AND granted)"), "nodes $names: a fit waits for it");
+	is($later->safe_psql('postgres', "SELECT count(*) $locks"), 0, "nodes $names: it has no slot on the other");
+	$holder->query('ROLLBACK');
+	is(answer($spread, ''), 3000, "nodes $names: it goes on");
+	$_->quit for $holder, $spread;
+}
+end_server($other);
+
 # A library of another version, none, and one that cannot be loaded
 append_to_file($node->data_dir . '/cuda_stand_in', "interface 1\n");
 {
