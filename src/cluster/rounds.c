@@ -157,6 +157,16 @@ gk_cluster_doubt(const GkEngine *base)
 						   transport->nodes > 1 ? "s" : "", names);
 }
 
+/* True if a peer can have taken that long and held so much. */
+static bool
+is_possible_work(const GkHeader *header)
+{
+	/* 26 days, and 2 PB: sums over peers fit as well */
+	const uint64_t most = INT64_MAX >> 12;
+
+	return header->nanoseconds <= most && header->held <= most && header->peak <= most;
+}
+
 /* Notes what the header of an answer tells about the work of a peer. */
 static void
 note_work(GkClusterEngine *engine, GkPeer *peer, const GkHeader *header)
@@ -200,7 +210,7 @@ receive_answer(GkClusterEngine *engine, int milliseconds)
 	memcpy(&header, answer, sizeof(GkHeader));
 	if (gk_header_fault(&header) != NULL || header.operation != engine->round->operation ||
 		header.sequence != engine->sequence || header.dimension != engine->d ||
-		header.bytes != bytes)
+		header.bytes != bytes || !is_possible_work(&header))
 		return refuse_answer(engine, node);
 	peer->answer = answer;
 	peer->reader = gk_reader_begin(answer, bytes);

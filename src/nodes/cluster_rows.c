@@ -6,11 +6,15 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "postmaster/bgworker_internals.h"
 #include "utils/array.h"
 
 #include "alloc.h"
 #include "cluster_rows.h"
 #include "source_columns.h"
+
+/* Longer than any reading. */
+#define MOST_SECONDS 1e9
 
 /* The columns of the answer to gkmeans_node_load(). */
 enum
@@ -112,6 +116,28 @@ take_ranges(const GkServerCluster *cluster, const GkPart *part, GkRows *rows)
 			gk_refuse_answer(part->connection);
 }
 
+/* How many workers a node had. */
+static int
+take_workers(const GkServerCluster *cluster, const GkPart *part)
+{
+	int			workers = DatumGetInt32(take_value(cluster, part, WORKERS, INT4OID));
+
+	if (workers < 0 || workers > MAX_PARALLEL_WORKER_LIMIT)
+		gk_refuse_answer(part->connection);
+	return workers;
+}
+
+/* How long a node read. */
+static double
+take_seconds(const GkServerCluster *cluster, const GkPart *part)
+{
+	double		seconds = DatumGetFloat8(take_value(cluster, part, SECONDS, FLOAT8OID));
+
+	if (!(seconds >= 0.0 && seconds <= MOST_SECONDS))
+		gk_refuse_answer(part->connection);
+	return seconds;
+}
+
 /* Takes the answer of a node to gkmeans_node_load(). */
 void
 gk_take_rows(const GkServerCluster *cluster, GkPart *part, const GkSource *source)
@@ -135,10 +161,10 @@ gk_take_rows(const GkServerCluster *cluster, GkPart *part, const GkSource *sourc
 	rows->counts.not_finite = take_counts(cluster, part, NOT_FINITE, rows->counts.columns,
 										  rows->skipped);
 	rows->counts.zeros = take_count(cluster, part, ZEROS, rows->skipped);
-	rows->workers = DatumGetInt32(take_value(cluster, part, WORKERS, INT4OID));
+	rows->workers = take_workers(cluster, part);
 	rows->read_twice = DatumGetBool(take_value(cluster, part, READ_TWICE, BOOLOID));
 	rows->has_foreign_table = DatumGetBool(take_value(cluster, part, HAS_FOREIGN_TABLE, BOOLOID));
-	part->read_seconds += DatumGetFloat8(take_value(cluster, part, SECONDS, FLOAT8OID));
+	part->read_seconds += take_seconds(cluster, part);
 }
 
 /* Raises an error unless the rows of two nodes have as many features. */

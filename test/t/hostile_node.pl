@@ -126,7 +126,8 @@ my %loads = (
 	nulls => [ 'NULL::bigint[]', "'{}'::bigint[]", "'{1,2,3}'::bigint[]", "'{-1,0,0}'::bigint[]", "'{0,0}'::bigint[]" ],
 	not_finite => [ 'NULL::bigint[]', "'{9223372036854775807,0,0}'::bigint[]" ],
 	zeros => [ '-1', '1::bigint', 'NULL::bigint' ],
-	workers => ['NULL::int'], twice => ['NULL::bool'], seconds => ['NULL::float8'],
+	workers => [ 'NULL::int', '-1', '2147483647' ], twice => ['NULL::bool'],
+	seconds => [ 'NULL::float8', "'NaN'::float8", "'Infinity'::float8", '-1::float8' ],
 	has_foreign => ['NULL::bool'],
 );
 for my $column (sort keys %loads)
@@ -159,7 +160,7 @@ like(answer_to($figures, ids => $_), qr/08P01: answers of nodes "honest", "liar"
 is(answer_to($fit, answer => 3, change => q{CASE WHEN EXISTS (SELECT FROM pg_prepared_statements WHERE from_sql) THEN NULL ELSE $1 END}), 3, 'no statements prepared by SQL');
 
 # Answers to messages.
-my @changes = ('NULL::bytea', "''::bytea", "'x'::bytea", '$1 || $1', "decode(repeat('ff', length(\$1)), 'hex')", "decode(repeat('00', length(\$1)), 'hex')",
+my @changes = ((map { "overlay(\$1 PLACING decode('ffffffffffffffff', 'hex') FROM $_)" } 57, 65, 73), 'NULL::bytea', "''::bytea", "'x'::bytea", '$1 || $1', "decode(repeat('ff', length(\$1)), 'hex')", "decode(repeat('00', length(\$1)), 'hex')",
 	'substr($1, 1, length($1) / 2)', 'substr($1, 1, length($1) - 1)', (map { "lies.sized(\$1, $_)" } '-1', '0', '1', 'length($1) + 1', 'length($1) - 1', '1::bigint<<62', '9223372036854775807'),
 	'lies.sized($1 || $1, 2 * length($1))', 'lies.sized(substr($1, 1, length($1) / 2), length($1) / 2)', 'lies.sized(substr($1, 1, length($1) - 1), length($1) - 1)');
 for my $number (1, 2, 3, 6, 9)
