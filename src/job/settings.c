@@ -19,8 +19,9 @@
 
 #define NODES_NAME "gkmeans.nodes"
 
-/* The most servers in it: a setting that is checked cannot be cancelled. */
+/* The most servers in it, and the longest list: a setting that is checked cannot be cancelled. */
 #define MOST_NODES 1000
+#define LONGEST_LIST (256 * MOST_NODES)
 
 /*
  * What the server says of a setting counts as well if the library is loaded in parallel mode, where
@@ -69,7 +70,7 @@ read_devices(const char *list, int *numbers, int capacity)
 	ListCell   *cell;
 	int			count = 0;
 
-	if (!SplitIdentifierString(copy, ',', &names))
+	if (strlen(list) > LONGEST_LIST || !SplitIdentifierString(copy, ',', &names))
 		return -1;
 	foreach(cell, names)
 	{
@@ -152,8 +153,9 @@ check_nodes(char **value, void **extra, GucSource source)
 	List	   *names = NIL;
 	List	   *seen = NIL;
 	ListCell   *cell;
-	bool		good = *value == NULL || (SplitIdentifierString(pstrdup(*value), ',', &names) &&
-										  list_length(names) <= MOST_NODES);
+	bool		good = *value == NULL ||
+		(strlen(*value) <= LONGEST_LIST && SplitIdentifierString(pstrdup(*value), ',', &names) &&
+		 list_length(names) <= MOST_NODES);
 
 	foreach(cell, good ? names : NIL)
 	{
