@@ -55,13 +55,17 @@ typedef struct Surroundings
 	const char *text;
 } Surroundings;
 
-/* True if the current error is about a name without a schema, and has no HINT. */
+/*
+ * True if the current error is about a name without a schema, and has no HINT.  That of another
+ * server, which looked elsewhere, comes as a text, without a format of its own.
+ */
 static bool
 lacks_schema(void)
 {
 	MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
 	ErrorData  *error = CopyErrorData();
-	bool		lacks = error->hint == NULL && error->message != NULL &&
+	bool		is_text = error->message_id != NULL && strcmp(error->message_id, "%s") == 0;
+	bool		lacks = error->hint == NULL && error->message != NULL && !is_text &&
 		strchr(error->message, '.') == NULL;
 
 	FreeErrorData(error);

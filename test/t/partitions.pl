@@ -272,5 +272,14 @@ sql(sprintf q{
 	SELECT swap()}, $node->host, $node->port);
 is(sql("SET gkmeans.nodes = 'auto'; SELECT sum(size) FROM gkmeans_fit('SELECT * FROM live.points WHERE swap()', '{x}', 3); SELECT nodes FROM gkmeans_last_fit()"), "1200\n1", 'schemas that are swapped back while the source is planned');
 
+# An error of another server about a name, which it did not look up in the search_path of this one
+$remote->safe_psql('east', q{
+	CREATE FUNCTION data.priced(x float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT x * rate FROM rates); END $$;
+	CREATE VIEW data.prices AS SELECT "the id" AS id, data.priced(x) AS x FROM data.first});
+sql(q{CREATE FOREIGN TABLE prices (id int, x float8) SERVER east OPTIONS (schema_name 'data', table_name 'prices')});
+my ($status, $out, $error) = $node->psql('postgres', q{SELECT * FROM gkmeans_fit('SELECT x FROM prices WHERE random() < 2', '{x}', 2)});
+like($error, qr/relation "rates" does not exist/, 'a table that is not there');
+unlike($error, qr/HINT/, 'another search_path');
+
 $_->stop for $node, $remote;
 done_testing();
