@@ -7,6 +7,7 @@
 
 #include "miscadmin.h"
 #include "nodes/nodes.h"
+#include "utils/memutils.h"
 
 #include "source_plan.h"
 
@@ -59,15 +60,23 @@ are_same_texts(const char *one, const char *other)
 	return *one == *other;
 }
 
+/* The text of a plan: that of a copy, in which an array without elements is always NULL. */
+static const char *
+text_of(const PlannedStmt *plan)
+{
+	return nodeToString(copyObject(plan));
+}
+
 /* True if two plans are the same, but for estimates. */
 bool
 gk_are_same_plans(const PlannedStmt *one, const PlannedStmt *other)
 {
-	char	   *text = nodeToString(one);
-	char	   *other_text = nodeToString(other);
-	bool		are_same = are_same_texts(text, other_text);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans plans",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	bool		are_same = are_same_texts(text_of(one), text_of(other));
 
-	pfree(text);
-	pfree(other_text);
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(context);
 	return are_same;
 }
