@@ -884,16 +884,24 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 	first->schemas = list_copy(feeding->schemas);
 	first->functions = list_copy(feeding->query->functions);
 	first->function_rows = list_copy(feeding->function_rows);
+	first->rewritten = copyObject(feeding->query->rewritten);
 	first->plan = copyObject(feeding->query->plan);
 	first->is_doubtful = feeding->is_doubtful;
 	MemoryContextSwitchTo(before);
 }
 
-/* Raises an error unless the plans of two readings are the same, as one of them is doubtful. */
+/*
+ * Raises an error unless the plans of two readings are the same, as one of them is doubtful.  The
+ * planner looks for what names mean only where it puts the text of a function into the plan.
+ */
 static void
 check_plans(const GkFirstReading *first, const GkFeedQuery *feeding)
 {
-	if (gk_are_same_plans(first->plan, feeding->query->plan))
+	const GkSourceQuery *query = feeding->query;
+
+	if (equal(first->rewritten, query->rewritten) &&
+		((!gk_have_texts(first->functions) && !gk_have_texts(query->functions)) ||
+		 gk_are_same_plans(first->plan, query->plan)))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

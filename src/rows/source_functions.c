@@ -7,6 +7,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/transam.h"
+#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -123,4 +124,36 @@ gk_rows_of_functions(const List *functions)
 		ReleaseSysCache(row);
 	}
 	return rows;
+}
+
+/* True if a function is a text in SQL, whose names are looked up whenever a query is planned. */
+static bool
+is_text(Oid function)
+{
+	HeapTuple	row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool		is_parsed;
+	bool		is_sql;
+
+	/* one that is gone can have been anything */
+	if (!HeapTupleIsValid(row))
+		return true;
+	is_sql = ((Form_pg_proc) GETSTRUCT(row))->prolang == SQLlanguageId;
+	is_parsed = !heap_attisnull(row, Anum_pg_proc_prosqlbody, NULL);
+	ReleaseSysCache(row);
+	return is_sql && !is_parsed;
+}
+
+/* True if there is such a function in a list. */
+bool
+gk_have_texts(const List *functions)
+{
+	ListCell   *cell;
+
+	foreach(cell, functions)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (is_text(lfirst_oid(cell)))
+			return true;
+	}
+	return false;
 }

@@ -21,4 +21,10 @@ extern List *gk_with_inlined(List *functions, const PlannedStmt *plan);
  */
 extern List *gk_rows_of_functions(const List *functions);
 
+/*
+ * True if one of them is written in SQL as a text, not as a parsed body: its names are looked up
+ * whenever a query is planned into which it is put.
+ */
+extern bool gk_have_texts(const List *functions);
+
 #endif							/* GK_SOURCE_FUNCTIONS_H */

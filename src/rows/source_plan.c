@@ -1,7 +1,8 @@
 /*
  * Compares plans of a source.
  *
- * PostgreSQL has no equal() for plans, but writes all of their fields as text.
+ * PostgreSQL compares expressions, but no plans: these it only writes as text, which nothing ends
+ * and constants make long.  So each node of a plan is compared by itself, expressions apart.
  */
 #include "postgres.h"
 
@@ -10,6 +11,9 @@
 #include "utils/memutils.h"
 
 #include "source_plan.h"
+
+/* A node that takes more memory has long constants, and is not written: they take longer. */
+#define MOST_BYTES (1024 * 1024)
 
 /* What grows with a table, as the text has it; it writes a space in a name as "\ ". */
 static const char *const estimates[] = {
@@ -45,26 +49,141 @@ are_same_texts(const char *one, const char *other)
 	{
 		size_t		length = *one == ' ' ? length_of_estimate(one) : 0;
 
-		if (length > 0)
-		{
-			CHECK_FOR_INTERRUPTS();
-			one += length;
-			other += length_of_estimate(other);
-		}
-		else
-		{
-			one++;
-			other++;
-		}
+		other += length > 0 ? length_of_estimate(other) : 1;
+		one += length > 0 ? length : 1;
 	}
 	return *one == *other;
 }
 
-/* The text of a plan: that of a copy, in which an array without elements is always NULL. */
+/*
+ * The text of a node, without what hangs from it; NULL if it is long.  It is that of a copy, in
+ * which an array without elements is always NULL.
+ */
 static const char *
-text_of(const PlannedStmt *plan)
+text_of(const void *node)
 {
-	return nodeToString(copyObject(plan));
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans node",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	void	   *copy = copyObjectImpl(node);
+	const char *text = NULL;
+
+	MemoryContextSwitchTo(before);
+	if (MemoryContextMemAllocated(context, true) <= MOST_BYTES)
+		text = nodeToString(copy);
+	MemoryContextDelete(context);
+	return text;
+}
+
+/* True if the texts of two nodes are the same, but for estimates. */
+static bool
+are_same_nodes(const void *one, const void *other)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans texts",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	const char *text = text_of(one);
+	const char *other_text = text == NULL ? NULL : text_of(other);
+	bool		are_same = other_text != NULL && are_same_texts(text, other_text);
+
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(context);
+	return are_same;
+}
+
+/* Cuts a list off. */
+static List *
+cut(List **list)
+{
+	List	   *before = *list;
+
+	*list = NIL;
+	return before;
+}
+
+/* Cuts the plans off that hang from a node of a plan: a list of Plan *, some of them NULL. */
+static List *
+cut_children(Plan *plan)
+{
+	List	   *children = list_make2(plan->lefttree, plan->righttree);
+
+	plan->lefttree = plan->righttree = NULL;
+	switch (nodeTag(plan))
+	{
+		case T_Append:
+			return list_concat(children, cut(&((Append *) plan)->appendplans));
+		case T_MergeAppend:
+			return list_concat(children, cut(&((MergeAppend *) plan)->mergeplans));
+		case T_BitmapAnd:
+			return list_concat(children, cut(&((BitmapAnd *) plan)->bitmapplans));
+		case T_BitmapOr:
+			return list_concat(children, cut(&((BitmapOr *) plan)->bitmapplans));
+		case T_SubqueryScan:
+			children = lappend(children, ((SubqueryScan *) plan)->subplan);
+			((SubqueryScan *) plan)->subplan = NULL;
+			return children;
+		default:
+			return children;
+	}
+}
+
+/* True if two lists of expressions that hang from nodes are equal; cuts them off. */
+static bool
+cut_equal(List **one, List **other)
+{
+	CHECK_FOR_INTERRUPTS();
+	return equal(cut(one), cut(other));
+}
+
+static bool are_same_lists(List *one, List *other);
+
+/* True if two plans are the same; takes them apart. */
+static bool
+are_same(Plan *one, Plan *other)
+{
+	List	   *children;
+	List	   *other_children;
+
+	if (one == NULL || other == NULL)
+		return one == other;
+	check_stack_depth();
+	if (nodeTag(one) != nodeTag(other) || !cut_equal(&one->targetlist, &other->targetlist) ||
+		!cut_equal(&one->qual, &other->qual))
+		return false;
+	children = cut_children(one);
+	other_children = cut_children(other);
+	return are_same_nodes(one, other) && are_same_lists(children, other_children);
+}
+
+/* True if the plans of two lists are the same. */
+static bool
+are_same_lists(List *one, List *other)
+{
+	ListCell   *cell;
+	ListCell   *other_cell;
+
+	if (list_length(one) != list_length(other))
+		return false;
+	forboth(cell, one, other_cell, other)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!are_same(lfirst(cell), lfirst(other_cell)))
+			return false;
+	}
+	return true;
+}
+
+/* True if two statements are the same; takes them apart. */
+static bool
+are_same_statements(PlannedStmt *one, PlannedStmt *other)
+{
+	Plan	   *tree = one->planTree;
+	Plan	   *other_tree = other->planTree;
+
+	one->planTree = other->planTree = NULL;
+	return cut_equal(&one->rtable, &other->rtable) &&
+		cut_equal(&one->appendRelations, &other->appendRelations) && are_same(tree, other_tree) &&
+		are_same_lists(cut(&one->subplans), cut(&other->subplans)) && are_same_nodes(one, other);
 }
 
 /* True if two plans are the same, but for estimates. */
@@ -74,9 +193,9 @@ gk_are_same_plans(const PlannedStmt *one, const PlannedStmt *other)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans plans",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext before = MemoryContextSwitchTo(context);
-	bool		are_same = are_same_texts(text_of(one), text_of(other));
+	bool		same = are_same_statements(copyObjectImpl(one), copyObjectImpl(other));
 
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(context);
-	return are_same;
+	return same;
 }

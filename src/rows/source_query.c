@@ -440,6 +440,7 @@ plan_query(const GkSourceText *source, const char *text, Oid parameter, GkCheckQ
 		check(rewritten, context);
 	query->is_of_citus = gk_is_citus_query(rewritten);
 	/* planning changes the query */
+	query->rewritten = source->is_compared ? copyObject(rewritten) : NULL;
 	functions = gk_functions_of(rewritten);
 	query->plan = pg_plan_query(rewritten, text, CURSOR_OPT_PARALLEL_OK, NULL);
 	query->tables = tables_of(query->plan);

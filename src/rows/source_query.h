@@ -41,6 +41,7 @@ typedef struct GkSourceQuery
 	List	   *tables;			/* tables and views that it reads: OIDs */
 	List	   *named;			/* other relations that its constants name */
 	Node	   *meaning;		/* its source by what names mean, if that is compared; or NULL */
+	Query	   *rewritten;		/* and the query, its views and policies expanded */
 	List	   *functions;		/* that it calls: OIDs */
 	uint64		changes;		/* gk_name_changes() … */
 	CommandId	command;		/* … and the own transaction's command, before it was analysed … */
