@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "common/hashfn.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -23,6 +24,9 @@
 #include "source_columns.h"
 
 #define BATCH_ROWS 4096
+
+/* The longest labels of a row: both become one tuple, with a header. */
+#define MOST_BYTES (MaxAllocSize - 1024)
 
 /* A column of labels. */
 typedef struct LabelColumn
@@ -105,6 +109,19 @@ start_pairs(DestReceiver *self, int operation, TupleDesc descriptor)
 	MemoryContextSwitchTo(old_context);
 }
 
+/* Raises an error if the labels of a row are too long to wait. */
+static void
+check_lengths(TupleTableSlot *slot)
+{
+	slot_getallattrs(slot);
+	if (heap_compute_data_size(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull) >
+		MOST_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the labels of a row have more than %zu bytes", (Size) MOST_BYTES),
+				 errhint("Use md5() of the labels.")));
+}
+
 /* Takes a row. */
 static bool
 receive_pair(TupleTableSlot *slot, DestReceiver *self)
@@ -112,6 +129,7 @@ receive_pair(TupleTableSlot *slot, DestReceiver *self)
 	PairReceiver *pairs = (PairReceiver *) self;
 	MemoryContext old_context = MemoryContextSwitchTo(pairs->context);
 
+	check_lengths(slot);
 	tuplestore_puttupleslot(pairs->batch, slot);
 	if (++pairs->count == BATCH_ROWS)
 		count_batch(pairs);

@@ -20,6 +20,9 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('SELECT 1 AS x', '{x}', 1, initial
 -- An id of a great size
 SELECT is((SELECT length(id) FROM gkmeans_fit_predict(NULL::text, 'SELECT repeat(''x'', 100000000) AS id, 1 AS x', '{x}', 1, id_column => 'id')), 100000000, 'an id of 100 MB');
 
+SELECT fails_with($$SELECT gkmeans_compare_labels('SELECT repeat(''x'', 540000000) AS a, repeat(''y'', 540000000) AS b', 'a', 'b')$$, '54000', 'labels of 540 MB each', 'the labels of a row have more than', NULL, 'md5');
+SELECT fails_with($$SELECT gkmeans_evaluate_labels('SELECT i AS x, repeat(''x'', 300000000) AS l FROM generate_series(1, 3) AS i', '{x}', 'l')$$, '54000', 'a label of 300 MB', 'an id or a label has more than');
+
 -- The host memory limit; each thread takes some of it
 SET LOCAL gkmeans.cpu_threads = 2;
 SET LOCAL gkmeans.host_memory_limit = '1MB';
