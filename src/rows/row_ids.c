@@ -277,7 +277,7 @@ stored_value(Datum id)
 	if (VARSIZE_ANY(value) > MAX_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("an id has more than %d bytes", MAX_BYTES)));
+				 errmsg("an id or a label has more than %d bytes", MAX_BYTES)));
 	return PointerGetDatum(value);
 }
 
