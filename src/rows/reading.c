@@ -892,7 +892,8 @@ keep_reading(GkFirstReading *first, const GkFeedQuery *feeding)
 
 /*
  * Raises an error unless the plans of two readings are the same, as one of them is doubtful.  The
- * planner looks for what names mean only where it puts the text of a function into the plan.
+ * planner looks for what names mean only where it puts the text of a function into the plan, or
+ * calls it.
  */
 static void
 check_plans(const GkFirstReading *first, const GkFeedQuery *feeding)

@@ -126,21 +126,22 @@ gk_rows_of_functions(const List *functions)
 	return rows;
 }
 
-/* True if a function is a text in SQL, whose names are looked up whenever a query is planned. */
+/* True if a function is a text, whose names are looked up when it is called or put into a plan. */
 static bool
 is_text(Oid function)
 {
 	HeapTuple	row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	bool		is_parsed;
-	bool		is_sql;
+	bool		has_text;
+	Oid			language;
 
 	/* one that is gone can have been anything */
 	if (!HeapTupleIsValid(row))
 		return true;
-	is_sql = ((Form_pg_proc) GETSTRUCT(row))->prolang == SQLlanguageId;
-	is_parsed = !heap_attisnull(row, Anum_pg_proc_prosqlbody, NULL);
+	language = ((Form_pg_proc) GETSTRUCT(row))->prolang;
+	has_text = language != INTERNALlanguageId && language != ClanguageId &&
+		heap_attisnull(row, Anum_pg_proc_prosqlbody, NULL);
 	ReleaseSysCache(row);
-	return is_sql && !is_parsed;
+	return has_text;
 }
 
 /* True if there is such a function in a list. */

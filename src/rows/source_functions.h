@@ -22,8 +22,8 @@ extern List *gk_with_inlined(List *functions, const PlannedStmt *plan);
 extern List *gk_rows_of_functions(const List *functions);
 
 /*
- * True if one of them is written in SQL as a text, not as a parsed body: its names are looked up
- * whenever a query is planned into which it is put.
+ * True if one of them is a text, in SQL or another language, not a parsed body: its names are
+ * looked up whenever a query is planned that it is put into, or for which it is called.
  */
 extern bool gk_have_texts(const List *functions);
 
