@@ -72,7 +72,7 @@ check_made(Oid relation_id, const RangeVar *variable)
 	relation_close(relation, NoLock);
 }
 
-/* Creates the table. */
+/* Creates the table; by default, it could be one whose rows cannot be changed. */
 static Oid
 make_model(const RangeVar *variable, const char *name, const char *definition)
 {
@@ -82,8 +82,8 @@ make_model(const RangeVar *variable, const char *name, const char *definition)
 	gk_check_definition(definition);
 	execute(psprintf("CREATE TABLE %s OF %s.gkmeans_model"
 					 " (definition WITH OPTIONS DEFAULT %s::pg_catalog.jsonb,"
-					 " PRIMARY KEY (version, group_no, part))", name, gk_extension_schema_name(),
-					 quote_literal_cstr(definition)));
+					 " PRIMARY KEY (version, group_no, part)) USING heap", name,
+					 gk_extension_schema_name(), quote_literal_cstr(definition)));
 	execute(psprintf("CREATE UNIQUE INDEX ON %s ((true)) WHERE deployed", name));
 	execute(psprintf("ALTER TABLE %s ALTER centroids SET STORAGE EXTERNAL,"
 					 " ALTER points SET STORAGE EXTERNAL,"

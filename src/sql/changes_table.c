@@ -125,7 +125,7 @@ static void
 make_table(GkChangesTable *table)
 {
 	gk_make_table(&table->output, &table->columns[0], ", from_cluster_id integer, to_cluster_id"
-				  " integer, version integer, changed_at timestamp with time zone");
+				  " integer, version integer, changed_at timestamp with time zone", NULL);
 	gk_execute(psprintf("COMMENT ON TABLE %s IS 'rows that changed their cluster, written by"
 						" gkmeans'", table->output.name));
 	for (int i = 0; i < COLUMNS; i++)

@@ -632,10 +632,13 @@ static void
 make_table(GkLabelsTable *table)
 {
 	GkOutputColumn ids = {table->id_name, table->id_type};
+	bool		is_kept = table->if_exists == GK_EXISTS_APPEND ||
+		table->if_exists == GK_EXISTS_REPLACE;
 
 	gk_make_table(&table->output, &ids,
 				  psprintf("%s, cluster_id integer, distance double precision",
-						   table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""));
+						   table->if_exists == GK_EXISTS_MERGE ? " PRIMARY KEY" : ""),
+				  is_kept ? NULL : "heap");
 	comment(table);
 	table->made = true;
 }

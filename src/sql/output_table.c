@@ -351,15 +351,17 @@ gk_raise_replaced(const GkOutputTable *table, const char *detail)
 
 /* Makes a table. */
 void
-gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest)
+gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest,
+			  const char *method)
 {
 	CommandId	before = GetCurrentCommandId(false);
 	Oid			made;
 
 	/* "character" and "bit" without a length would be of length 1 */
-	gk_execute(psprintf("CREATE TABLE %s (%s %s%s)", table->name, quote_identifier(ids->name),
+	gk_execute(psprintf("CREATE TABLE %s (%s %s%s)%s%s", table->name, quote_identifier(ids->name),
 						format_type_extended(ids->type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-											 FORMAT_TYPE_FORCE_QUALIFY), rest));
+											 FORMAT_TYPE_FORCE_QUALIFY), rest,
+						method != NULL ? " USING " : "", method != NULL ? method : ""));
 	made = gk_made_relation(table->variable, RELOID, 0, before);
 	if (get_atttype(made, get_attnum(made, ids->name)) != ids->type)
 		gk_raise_replaced(table, "Another type has taken the name of that of the ids meanwhile.");

@@ -97,11 +97,13 @@ __attribute__((noreturn))
 extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
 
 /*
- * Makes a table whose first column has the ids; `rest` is what follows their type.  Raises 55000 if
+ * Makes a table whose first column has the ids; `rest` is what follows their type, and its access
+ * method, NULL = the default one, which may keep rows that cannot be changed.  Raises 55000 if
  * the name of that type, or of the table, means something else by then: the schema of a type, too,
  * is renamed without waiting for anybody, and the CHECK of a domain would run as the caller.
  */
-extern void gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest);
+extern void gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest,
+						  const char *method);
 
 /*
  * Raises that error unless the current role owns the table, which was not there when the call

@@ -246,6 +246,15 @@ SELECT fails_with($$SELECT gkmeans_import_model('gk_test.long_names', exported =
 SELECT gkmeans_import_model('gk_test.long_features', exported => jsonb_build_object('gkmeans', 1, 'metric', 'euclidean', 'k', 1, 'dimension', 2, 'features', jsonb_build_array(repeat('é', 100000), 'y'), 'points', '[[0,0]]'::jsonb));
 SELECT fails_with($$SELECT gkmeans_predict('gk_test.long_features', 1.0)$$, '22000', 'one feature of two', '1 feature given, the model has 2', NULL, '^The features of the model are: "é{31}"..., y\.$');
 
+-- Models, and labels that later calls change, are heap tables whatever the default is
+CREATE ACCESS METHOD gk_other_heap TYPE TABLE HANDLER heap_tableam_handler;
+SET LOCAL default_table_access_method = gk_other_heap;
+SELECT gkmeans_create_model('kept_in_heap', 'SELECT i AS id, i AS x FROM generate_series(1, 9) AS i', '{x}', 2, id_column => 'id', labels_table => 'heap_labels');
+SELECT gkmeans_fit('SELECT i AS id, i AS x FROM generate_series(1, 9) AS i', '{x}', 2, id_column => 'id', labels_table => mode || '_labels', if_exists => mode) FROM unnest('{merge,delete,append,replace}'::text[]) AS mode;
+SELECT is(string_agg(relname || ' ' || amname, ', ' ORDER BY relname::text COLLATE "C"), 'append_labels gk_other_heap, delete_labels heap, heap_labels heap, kept_in_heap heap, merge_labels heap, replace_labels gk_other_heap', 'models and labels are heap tables')
+FROM pg_class JOIN pg_am ON pg_am.oid = relam WHERE relname ~ '^(kept_in_heap|(heap|merge|delete|append|replace)_labels)$';
+RESET default_table_access_method;
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
