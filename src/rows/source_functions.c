@@ -52,23 +52,74 @@ gk_functions_of(const Query *query)
 	return functions;
 }
 
-/* The hash values of functions that a plan depends on, other than those of a list. */
-static List *
+/* The hash values of functions, in order. */
+typedef struct Hashes
+{
+	uint32	   *values;
+	int			count;
+} Hashes;
+
+/* The order of hash values. */
+static int
+compare_hashes(const void *left, const void *right)
+{
+	uint32		one = *(const uint32 *) left;
+	uint32		other = *(const uint32 *) right;
+
+	return (one > other) - (one < other);
+}
+
+/* The same for a sort that can be cancelled. */
+static int
+compare_for_sort(const void *left, const void *right, void *arg)
+{
+	return compare_hashes(left, right);
+}
+
+/* Puts hash values in order. */
+static void
+sort_hashes(Hashes *hashes)
+{
+	qsort_interruptible(hashes->values, hashes->count, sizeof(uint32), compare_for_sort, NULL);
+}
+
+/* True if a hash value is among these. */
+static bool
+has_hash(const Hashes *hashes, uint32 hash)
+{
+	return bsearch(&hash, hashes->values, hashes->count, sizeof(uint32), compare_hashes) != NULL;
+}
+
+/* The hash values of a list of functions. */
+static Hashes
+hashes_of(const List *functions)
+{
+	Hashes		hashes = {.values = palloc(Max(list_length(functions), 1) * sizeof(uint32))};
+	ListCell   *cell;
+
+	foreach(cell, functions)
+		hashes.values[hashes.count++] = GetSysCacheHashValue1(PROCOID, lfirst_oid(cell));
+	sort_hashes(&hashes);
+	return hashes;
+}
+
+/* Those of functions that a plan depends on, other than those of a list. */
+static Hashes
 find_inlined(const PlannedStmt *plan, const List *functions)
 {
-	List	   *hashes = NIL;
+	Hashes		known = hashes_of(functions);
+	Hashes		hashes = {.values = palloc(Max(list_length(plan->invalItems), 1) * sizeof(uint32))};
 	ListCell   *cell;
 
 	foreach(cell, plan->invalItems)
 	{
 		const PlanInvalItem *item = lfirst(cell);
 
-		if (item->cacheId == PROCOID)
-			hashes = list_append_unique_int(hashes, (int) item->hashValue);
+		if (item->cacheId == PROCOID && !has_hash(&known, item->hashValue))
+			hashes.values[hashes.count++] = item->hashValue;
 	}
-	foreach(cell, functions)
-		hashes = list_delete_int(hashes, (int) GetSysCacheHashValue1(PROCOID,
-																	 lfirst_oid(cell)));
+	sort_hashes(&hashes);
+	pfree(known.values);
 	return hashes;
 }
 
@@ -76,13 +127,13 @@ find_inlined(const PlannedStmt *plan, const List *functions)
 List *
 gk_with_inlined(List *functions, const PlannedStmt *plan)
 {
-	List	   *hashes = find_inlined(plan, functions);
+	Hashes		hashes = find_inlined(plan, functions);
 	Relation	catalog;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	row;
 
-	if (hashes == NIL)
+	if (hashes.count == 0)
 		return functions;
 	catalog = table_open(ProcedureRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_proc_oid, BTGreaterEqualStrategyNumber, F_OIDGE,
@@ -93,7 +144,7 @@ gk_with_inlined(List *functions, const PlannedStmt *plan)
 		Oid			id = ((Form_pg_proc) GETSTRUCT(row))->oid;
 
 		CHECK_FOR_INTERRUPTS();
-		if (list_member_int(hashes, (int) GetSysCacheHashValue1(PROCOID, id)))
+		if (has_hash(&hashes, GetSysCacheHashValue1(PROCOID, id)))
 			functions = lappend_oid(functions, id);
 	}
 	systable_endscan(scan);

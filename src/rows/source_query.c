@@ -398,14 +398,27 @@ tables_of(const PlannedStmt *plan)
 static List *
 named_by(const PlannedStmt *plan, const List *tables)
 {
+	List	   *all = list_copy(plan->relationOids);
+	List	   *read = list_copy(tables);
 	List	   *named = NIL;
 	ListCell   *cell;
+	int			next = 0;
 
-	if (list_length(plan->relationOids) == list_length(tables))
+	if (list_length(all) == list_length(tables))
 		return NIL;
-	foreach(cell, list_difference_oid(plan->relationOids, tables))
-		if (get_rel_relkind(lfirst_oid(cell)) != '\0')
-			named = lappend_oid(named, lfirst_oid(cell));
+	list_sort(all, list_oid_cmp);
+	list_sort(read, list_oid_cmp);
+	foreach(cell, all)
+	{
+		Oid			id = lfirst_oid(cell);
+
+		CHECK_FOR_INTERRUPTS();
+		while (next < list_length(read) && list_nth_oid(read, next) < id)
+			next++;
+		if ((next == list_length(read) || list_nth_oid(read, next) != id) &&
+			get_rel_relkind(id) != '\0')
+			named = lappend_oid(named, id);
+	}
 	return named;
 }
 
