@@ -35,8 +35,8 @@ typedef struct GkFirstReading
 	List	   *schemas;		/* of the search_path, gk_usable_schemas() */
 	List	   *functions;		/* that it calls … */
 	List	   *function_rows;	/* … and gk_rows_of_functions() of them */
-	Query	   *rewritten;		/* of the plan … */
-	PlannedStmt *plan;			/* … which this is */
+	Query	   *rewritten;		/* the query, expanded … */
+	PlannedStmt *plan;			/* … and its plan */
 	bool		is_doubtful;	/* names may have changed each time that it was planned */
 } GkFirstReading;
 

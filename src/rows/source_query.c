@@ -398,14 +398,16 @@ tables_of(const PlannedStmt *plan)
 static List *
 named_by(const PlannedStmt *plan, const List *tables)
 {
-	List	   *all = list_copy(plan->relationOids);
-	List	   *read = list_copy(tables);
+	List	   *all;
+	List	   *read;
 	List	   *named = NIL;
 	ListCell   *cell;
 	int			next = 0;
 
-	if (list_length(all) == list_length(tables))
+	if (list_length(plan->relationOids) == list_length(tables))
 		return NIL;
+	all = list_copy(plan->relationOids);
+	read = list_copy(tables);
 	list_sort(all, list_oid_cmp);
 	list_sort(read, list_oid_cmp);
 	foreach(cell, all)
