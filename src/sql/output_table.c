@@ -303,16 +303,22 @@ is_columnar(Oid relation_id)
 	return OidIsValid(method) && strcmp(get_am_name(method), "columnar") == 0;
 }
 
-/* Raises an error if rows of the table cannot be changed. */
+/* Raises an error if rows of the table, or of its partitions or children, cannot be changed. */
 void
 gk_check_changeable(Oid relation_id, const char *argument)
 {
-	if (is_columnar(relation_id))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("table \"%s\" is columnar", get_rel_name(relation_id)),
-				 errdetail("Its rows can be neither updated nor deleted."),
-				 errhint("Write %s => 'replace' or 'append' instead.", argument)));
+	ListCell   *cell;
+
+	foreach(cell, gk_family_of(relation_id))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (is_columnar(lfirst_oid(cell)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("table \"%s\" is columnar", get_rel_name(lfirst_oid(cell))),
+					 errdetail("Its rows can be neither updated nor deleted."),
+					 errhint("Write %s => 'replace' or 'append' instead.", argument)));
+	}
 }
 
 /*

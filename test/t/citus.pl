@@ -234,6 +234,11 @@ sub fails_early
 }
 fails_early('columnar_labels', 'delete', qr/table "columnar_labels" is columnar.*neither updated nor deleted.*'replace' or 'append'/s);
 fails_early('columnar_labels', 'merge', qr/table "columnar_labels" (is columnar|has no unique index)/);
+sql('CREATE TABLE partly_columnar (LIKE labels, PRIMARY KEY (id)) PARTITION BY RANGE (id); CREATE TABLE columnar_part PARTITION OF partly_columnar FOR VALUES FROM (0) TO (100000) USING columnar');
+for my $mode (qw(delete merge))
+{
+	fails_early('partly_columnar', $mode, qr/table "columnar_part" is columnar.*neither updated nor deleted.*'replace' or 'append'/s);
+}
 fails_early('region_labels', 'append', qr/distributed by column "region".*column "id"/s);
 
 # Row-level security and privileges, on the shards
