@@ -299,8 +299,10 @@ static bool
 is_columnar(Oid relation_id)
 {
 	Oid			method = access_method(relation_id);
+	const char *name = OidIsValid(method) ? get_am_name(method) : NULL;
 
-	return OidIsValid(method) && strcmp(get_am_name(method), "columnar") == 0;
+	/* others may drop a child, which nothing locks, together with its access method */
+	return name != NULL && strcmp(name, "columnar") == 0;
 }
 
 /* Raises an error if rows of the table, or of its partitions or children, cannot be changed. */
@@ -311,11 +313,13 @@ gk_check_changeable(Oid relation_id, const char *argument)
 
 	foreach(cell, gk_family_of(relation_id))
 	{
+		const char *name = get_rel_name(lfirst_oid(cell));
+
 		CHECK_FOR_INTERRUPTS();
-		if (is_columnar(lfirst_oid(cell)))
+		if (name != NULL && is_columnar(lfirst_oid(cell)))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("table \"%s\" is columnar", get_rel_name(lfirst_oid(cell))),
+					 errmsg("table \"%s\" is columnar", name),
 					 errdetail("Its rows can be neither updated nor deleted."),
 					 errhint("Write %s => 'replace' or 'append' instead.", argument)));
 	}

@@ -78,8 +78,8 @@ extern void gk_check_privilege(Oid relation_id, AclMode privilege, const GkOutpu
 extern void gk_check_distribution(Oid relation_id, const char *column);
 
 /*
- * Raises 0A000 if rows of the table, of a partition or of a child can be neither updated nor deleted:
- * Citus' columnar tables.  The hint names the argument that asks for it.
+ * Raises 0A000 if rows of the table, of a partition or of a child can be neither updated nor
+ * deleted: Citus' columnar tables.  The hint names the argument that asks for it.
  */
 extern void gk_check_changeable(Oid relation_id, const char *argument);
 

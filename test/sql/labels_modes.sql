@@ -206,6 +206,16 @@ CREATE TABLE other_id_changes (id int, from_cluster_id int, to_cluster_id int, v
 SELECT gkmeans_assign('operated', 'SELECT i AS person, run_at_nine(i, ''ALTER TABLE other_ids RENAME id TO person; ALTER TABLE other_ids ADD id int DEFAULT 77'') AS x FROM generate_series(1, 9) i', 'person', 'other_ids', changes_table => 'other_id_changes');
 SELECT is((SELECT array_agg(id) FROM other_id_changes WHERE to_cluster_id IS NULL), '{1000}', 'a column that takes the name of the ids then: changes have the ids');
 
+-- Others drop a child of the labels, which nothing locks, together with its access method.
+CREATE ACCESS METHOD short_lived TYPE TABLE HANDLER heap_tableam_handler;
+CREATE TABLE parent (id int PRIMARY KEY, cluster_id int, distance float8);
+CREATE TABLE short_lived_child () INHERITS (parent) USING short_lived;
+SELECT is(count(*)::int, 0, 'a child, which the cache knows now') FROM parent;
+SAVEPOINT s;
+DELETE FROM pg_am WHERE amname = 'short_lived';
+SELECT is(fit_into('parent', 'delete'), 3::bigint, 'its access method is gone');
+ROLLBACK TO s;
+
 -- The name of the collation that makes ids unique comes to mean another one amid the merge.
 CREATE SCHEMA gk_ids;
 CREATE SCHEMA gk_others;
