@@ -28,16 +28,32 @@ check_usage(const ForeignServer *server)
 
 /* Raises an error unless a server is one of postgres_fdw, which has checked its options. */
 static void
-check_wrapper(const ForeignServer *server)
+check_wrapper(const ForeignServer *server, const ForeignDataWrapper *wrapper)
 {
-	const char *wrapper = GetForeignDataWrapper(server->fdwid)->fdwname;
-
-	if (strcmp(wrapper, "postgres_fdw") != 0)
+	if (strcmp(wrapper->fdwname, "postgres_fdw") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("foreign server \"%s\" cannot be a node", server->servername),
-				 errdetail("It is one of \"%s\", not of \"postgres_fdw\".", wrapper),
+				 errdetail("It is one of \"%s\", not of \"postgres_fdw\".", wrapper->fdwname),
 				 errhint("Set gkmeans.nodes to foreign servers of postgres_fdw.")));
+}
+
+/* Raises an error unless a server may be a node; nothing locks it, so others may drop it. */
+static ForeignServer *
+find_server(Oid server_id)
+{
+	ForeignServer *server = GetForeignServerExtended(server_id, FSV_MISSING_OK);
+	ForeignDataWrapper *wrapper;
+
+	if (server != NULL)
+		check_usage(server);
+	wrapper = server == NULL ? NULL : GetForeignDataWrapperExtended(server->fdwid, FDW_MISSING_OK);
+	if (wrapper == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("foreign server with OID %u does not exist", server_id)));
+	check_wrapper(server, wrapper);
+	return server;
 }
 
 /* True if a user mapping allows credentials other than a password in it. */
@@ -93,15 +109,13 @@ check_password(const GkNodeSource *node, int count)
 void
 gk_foreign_server_node(Oid server_id, const char *source, GkNodeSource *node)
 {
-	ForeignServer *server = GetForeignServer(server_id);
+	ForeignServer *server = find_server(server_id);
 	UserMapping *mapping;
 	const char **keywords;
 	const char **values;
 	int			room;
 	int			count;
 
-	check_usage(server);
-	check_wrapper(server);
 	mapping = GetUserMapping(GetUserId(), server_id);
 	room = list_length(server->options) + list_length(mapping->options) + 1;
 	keywords = palloc0(room * sizeof(char *));
