@@ -908,7 +908,8 @@ check_plans(const GkFirstReading *first, const GkFeedQuery *feeding)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("source changed while it was being planned"),
 			 errdetail("Functions, schemas or roles were changed each of the %d times that it was "
-					   "planned, and the plans of its two readings differ.", GK_MOST_PLANS + 1),
+					   "planned, and the plans of its two readings differ, or are too long to "
+					   "compare.", GK_MOST_PLANS + 1),
 			 errhint("Try again.")));
 }
 

@@ -135,6 +135,46 @@ cut_equal(List **one, List **other)
 	return equal(cut(one), cut(other));
 }
 
+/* Where nodes of plans have lists of expressions, besides those that all have. */
+static const struct
+{
+	NodeTag		tag;
+	size_t		offset;			/* of a List * */
+}			expressions[] = {
+	{T_ValuesScan, offsetof(ValuesScan, values_lists)},
+	{T_FunctionScan, offsetof(FunctionScan, functions)},
+	{T_IndexScan, offsetof(IndexScan, indexqual)},
+	{T_IndexScan, offsetof(IndexScan, indexqualorig)},
+	{T_IndexOnlyScan, offsetof(IndexOnlyScan, indexqual)},
+	{T_IndexOnlyScan, offsetof(IndexOnlyScan, recheckqual)},
+	{T_BitmapIndexScan, offsetof(BitmapIndexScan, indexqual)},
+	{T_BitmapIndexScan, offsetof(BitmapIndexScan, indexqualorig)},
+	{T_BitmapHeapScan, offsetof(BitmapHeapScan, bitmapqualorig)},
+	{T_TidScan, offsetof(TidScan, tidquals)},
+	{T_NestLoop, offsetof(NestLoop, join.joinqual)},
+	{T_MergeJoin, offsetof(MergeJoin, join.joinqual)},
+	{T_MergeJoin, offsetof(MergeJoin, mergeclauses)},
+	{T_HashJoin, offsetof(HashJoin, join.joinqual)},
+	{T_HashJoin, offsetof(HashJoin, hashclauses)},
+	{T_HashJoin, offsetof(HashJoin, hashkeys)},
+	{T_Hash, offsetof(Hash, hashkeys)},
+	{T_Memoize, offsetof(Memoize, param_exprs)},
+};
+
+/* True if the expressions of two nodes of a kind are equal; cuts them off. */
+static bool
+have_equal_expressions(Plan *one, Plan *other)
+{
+	if (!cut_equal(&one->targetlist, &other->targetlist) || !cut_equal(&one->qual, &other->qual))
+		return false;
+	for (int i = 0; i < lengthof(expressions); i++)
+		if (nodeTag(one) == expressions[i].tag &&
+			!cut_equal((List **) ((char *) one + expressions[i].offset),
+					   (List **) ((char *) other + expressions[i].offset)))
+			return false;
+	return true;
+}
+
 static bool are_same_lists(List *one, List *other);
 
 /* True if two plans are the same; takes them apart. */
@@ -147,8 +187,7 @@ are_same(Plan *one, Plan *other)
 	if (one == NULL || other == NULL)
 		return one == other;
 	check_stack_depth();
-	if (nodeTag(one) != nodeTag(other) || !cut_equal(&one->targetlist, &other->targetlist) ||
-		!cut_equal(&one->qual, &other->qual))
+	if (nodeTag(one) != nodeTag(other) || !have_equal_expressions(one, other))
 		return false;
 	children = cut_children(one);
 	other_children = cut_children(other);
