@@ -106,9 +106,16 @@ gk_own_function_name(Oid function)
 void
 gk_check_own_function(Oid called, const char *name)
 {
-	if (!is_own(called, name))
+	if (is_own(called, name))
+		return;
+	/* others may drop the extension and create it again */
+	if (OidIsValid(called) && get_func_name(called) == NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
-				 errmsg("function \"%s\" resolves to one outside extension \"gkmeans\"", name),
-				 errhint("Drop or rename the other function of that name.")));
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function \"%s\" of extension \"gkmeans\" was dropped", name),
+				 errhint("Try again.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
+			 errmsg("function \"%s\" resolves to one outside extension \"gkmeans\"", name),
+			 errhint("Drop or rename the other function of that name.")));
 }

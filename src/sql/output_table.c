@@ -280,16 +280,19 @@ gk_check_distribution(Oid relation_id, const char *column)
 						 "create_reference_table.")));
 }
 
-/* The access method of a relation. */
+/* The access method of a relation that has rows itself. */
 static Oid
 access_method(Oid relation_id)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation_id));
+	Form_pg_class form;
 	Oid			method;
 
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
-	method = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	/* since 17, a partitioned table may have one for partitions that are still to be made */
+	method = form->relkind == RELKIND_PARTITIONED_TABLE ? InvalidOid : form->relam;
 	ReleaseSysCache(tuple);
 	return method;
 }
