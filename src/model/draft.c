@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
@@ -13,6 +14,8 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
@@ -25,11 +28,28 @@
 #include "model_type.h"
 #include "model_writes.h"
 
+/* The attributes of models; raises 42704 if the extension is gone, for which this may wait. */
+static TupleDesc
+model_attributes(void)
+{
+	Oid			type = gk_model_type();
+	Relation	relation = try_relation_open(get_typ_typrelid(type), AccessShareLock);
+	TupleDesc	descriptor;
+
+	if (relation == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"gkmeans\" does not exist")));
+	descriptor = lookup_rowtype_tupdesc_copy(type, -1);
+	relation_close(relation, NoLock);
+	return descriptor;
+}
+
 /* An empty row. */
 void
 gk_begin_draft(GkDraft *draft)
 {
-	draft->descriptor = lookup_rowtype_tupdesc_copy(gk_model_type(), -1);
+	draft->descriptor = model_attributes();
 	memset(draft->nulls, true, sizeof(draft->nulls));
 	gk_draft_set(draft, GK_MODEL_GROUP_NO, Int32GetDatum(0));
 	gk_draft_set(draft, GK_MODEL_PART, Int32GetDatum(0));

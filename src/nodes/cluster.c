@@ -91,7 +91,7 @@ check_ids(const GkSource *source)
 	if (OidIsValid(type) && !gk_can_send_ids(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("ids of type %s cannot be sent from a node", format_type_be(type)),
+				 errmsg("ids of type %s cannot be sent from a node", gk_shown_type(type)),
 				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
 }
 

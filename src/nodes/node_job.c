@@ -192,7 +192,7 @@ describe_source(const GkSourceSpec *spec, bool by_direction)
 	if (OidIsValid(id_type) && !gk_can_send_ids(id_type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("ids of type %s cannot be sent from a node", format_type_be(id_type)),
+				 errmsg("ids of type %s cannot be sent from a node", gk_shown_type(id_type)),
 				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
 	return source;
 }

@@ -123,13 +123,13 @@ find_weight(GkSource *source)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("weight column \"%s\" is of type %s, which is not a number",
-						name, format_type_be(type)),
+						name, gk_shown_type(type)),
 				 errhint("%s", gk_feature_hint(type, name))));
 	if (described.shape != GK_SCALAR)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("weight column \"%s\" is of type %s, which is not a number",
-						name, format_type_be(type)),
+						name, gk_shown_type(type)),
 				 errhint("A weight is one number for each row.")));
 }
 
@@ -159,8 +159,8 @@ find_id(GkSource *source)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("id column \"%s\" is of type %s, not %s",
-						name, format_type_be(type), format_type_be(wanted)),
-				 errhint("Give NULL::%s as the first argument, id_type.", format_type_be(type))));
+						name, gk_shown_type(type), gk_shown_type(wanted)),
+				 errhint("Give NULL::%s as the first argument, id_type.", gk_shown_type(type))));
 	source->id_parts = gk_id_parts(type_of_ids(source));
 }
 

@@ -48,7 +48,7 @@ sort_column(const GkSource *source, Choice *choice, int column)
 	if (key != NULL)
 		leave_out(source, choice, column, key);
 	else if (!is_number)
-		leave_out(source, choice, column, format_type_be(gk_column_type(source, column)));
+		leave_out(source, choice, column, gk_shown_type(gk_column_type(source, column)));
 	if (!is_number)
 		return;
 	if (key != NULL)

@@ -169,6 +169,17 @@ gk_type_name(Oid type)
 	return name;
 }
 
+/* The name of a type for a message; that error if it was dropped. */
+char *
+gk_shown_type(Oid type)
+{
+	char	   *name = format_type_extended(type, -1, FORMAT_TYPE_INVALID_AS_NULL);
+
+	if (name == NULL)
+		gk_refuse_change();
+	return name;
+}
+
 /* Adds a column to the features. */
 void
 gk_add_feature(GkSource *source, int column)
@@ -180,7 +191,7 @@ gk_add_feature(GkSource *source, int column)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" is of type %s, which cannot be a feature",
-						name, format_type_be(type)),
+						name, gk_shown_type(type)),
 				 errhint("%s", gk_feature_hint(type, name))));
 	for (int i = 0; i < source->count; i++)
 		if (source->features[i] == column)

@@ -53,6 +53,9 @@ extern TupleDesc gk_selected_columns(List *targets);
 /* The name of a type for a query, whatever its search_path; that error if it was dropped. */
 extern char *gk_type_name(Oid type);
 
+/* The same for a message, as the search_path shows it. */
+extern char *gk_shown_type(Oid type);
+
 /* Adds a column to the features. */
 extern void gk_add_feature(GkSource *source, int column);
 
