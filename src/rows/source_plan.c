@@ -91,7 +91,7 @@ are_same_nodes(const void *one, const void *other)
 	return are_same;
 }
 
-/* Cuts a list off. */
+/* Cuts a list, or another node, off. */
 static List *
 cut(List **list)
 {
@@ -127,7 +127,7 @@ cut_children(Plan *plan)
 	}
 }
 
-/* True if two lists of expressions that hang from nodes are equal; cuts them off. */
+/* True if two expressions, or lists of them, that hang from nodes are equal; cuts them off. */
 static bool
 cut_equal(List **one, List **other)
 {
@@ -135,22 +135,29 @@ cut_equal(List **one, List **other)
 	return equal(cut(one), cut(other));
 }
 
-/* Where nodes of plans have lists of expressions, besides those that all have. */
+/* Where nodes of plans have expressions, besides those that all have. */
 static const struct
 {
 	NodeTag		tag;
-	size_t		offset;			/* of a List * */
+	size_t		offset;			/* of a pointer to a list or another node */
 }			expressions[] = {
+	{T_Result, offsetof(Result, resconstantqual)},
 	{T_ValuesScan, offsetof(ValuesScan, values_lists)},
 	{T_FunctionScan, offsetof(FunctionScan, functions)},
+	{T_TableFuncScan, offsetof(TableFuncScan, tablefunc)},
+	{T_SampleScan, offsetof(SampleScan, tablesample)},
 	{T_IndexScan, offsetof(IndexScan, indexqual)},
 	{T_IndexScan, offsetof(IndexScan, indexqualorig)},
+	{T_IndexScan, offsetof(IndexScan, indexorderby)},
+	{T_IndexScan, offsetof(IndexScan, indexorderbyorig)},
 	{T_IndexOnlyScan, offsetof(IndexOnlyScan, indexqual)},
 	{T_IndexOnlyScan, offsetof(IndexOnlyScan, recheckqual)},
+	{T_IndexOnlyScan, offsetof(IndexOnlyScan, indexorderby)},
 	{T_BitmapIndexScan, offsetof(BitmapIndexScan, indexqual)},
 	{T_BitmapIndexScan, offsetof(BitmapIndexScan, indexqualorig)},
 	{T_BitmapHeapScan, offsetof(BitmapHeapScan, bitmapqualorig)},
 	{T_TidScan, offsetof(TidScan, tidquals)},
+	{T_TidRangeScan, offsetof(TidRangeScan, tidrangequals)},
 	{T_NestLoop, offsetof(NestLoop, join.joinqual)},
 	{T_MergeJoin, offsetof(MergeJoin, join.joinqual)},
 	{T_MergeJoin, offsetof(MergeJoin, mergeclauses)},
@@ -159,6 +166,12 @@ static const struct
 	{T_HashJoin, offsetof(HashJoin, hashkeys)},
 	{T_Hash, offsetof(Hash, hashkeys)},
 	{T_Memoize, offsetof(Memoize, param_exprs)},
+	{T_WindowAgg, offsetof(WindowAgg, runCondition)},
+	{T_WindowAgg, offsetof(WindowAgg, runConditionOrig)},
+	{T_WindowAgg, offsetof(WindowAgg, startOffset)},
+	{T_WindowAgg, offsetof(WindowAgg, endOffset)},
+	{T_Limit, offsetof(Limit, limitOffset)},
+	{T_Limit, offsetof(Limit, limitCount)},
 };
 
 /* True if the expressions of two nodes of a kind are equal; cuts them off. */
