@@ -7,6 +7,7 @@
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 
 #include "foreign_servers.h"
@@ -28,31 +29,34 @@ check_usage(const ForeignServer *server)
 
 /* Raises an error unless a server is one of postgres_fdw, which has checked its options. */
 static void
-check_wrapper(const ForeignServer *server, const ForeignDataWrapper *wrapper)
+check_wrapper(const ForeignServer *server)
 {
-	if (strcmp(wrapper->fdwname, "postgres_fdw") != 0)
+	const char *wrapper = GetForeignDataWrapper(server->fdwid)->fdwname;
+
+	if (strcmp(wrapper, "postgres_fdw") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("foreign server \"%s\" cannot be a node", server->servername),
-				 errdetail("It is one of \"%s\", not of \"postgres_fdw\".", wrapper->fdwname),
+				 errdetail("It is one of \"%s\", not of \"postgres_fdw\".", wrapper),
 				 errhint("Set gkmeans.nodes to foreign servers of postgres_fdw.")));
 }
 
-/* Raises an error unless a server may be a node; nothing locks it, so others may drop it. */
+/* Locks a server, so that who drops it waits for the transaction; raises an error if it is gone. */
 static ForeignServer *
-find_server(Oid server_id)
+lock_server(Oid server_id)
 {
 	ForeignServer *server = GetForeignServerExtended(server_id, FSV_MISSING_OK);
-	ForeignDataWrapper *wrapper;
 
 	if (server != NULL)
+	{
 		check_usage(server);
-	wrapper = server == NULL ? NULL : GetForeignDataWrapperExtended(server->fdwid, FDW_MISSING_OK);
-	if (wrapper == NULL)
+		LockDatabaseObject(ForeignServerRelationId, server_id, 0, AccessShareLock);
+		server = GetForeignServerExtended(server_id, FSV_MISSING_OK);
+	}
+	if (server == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("foreign server with OID %u does not exist", server_id)));
-	check_wrapper(server, wrapper);
+				 errmsg("the foreign server of a node was dropped meanwhile")));
 	return server;
 }
 
@@ -109,13 +113,14 @@ check_password(const GkNodeSource *node, int count)
 void
 gk_foreign_server_node(Oid server_id, const char *source, GkNodeSource *node)
 {
-	ForeignServer *server = find_server(server_id);
+	ForeignServer *server = lock_server(server_id);
 	UserMapping *mapping;
 	const char **keywords;
 	const char **values;
 	int			room;
 	int			count;
 
+	check_wrapper(server);
 	mapping = GetUserMapping(GetUserId(), server_id);
 	room = list_length(server->options) + list_length(mapping->options) + 1;
 	keywords = palloc0(room * sizeof(char *));
