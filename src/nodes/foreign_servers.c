@@ -7,8 +7,8 @@
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/syscache.h"
 
 #include "foreign_servers.h"
 
@@ -27,37 +27,61 @@ check_usage(const ForeignServer *server)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, server->servername);
 }
 
+/* Raises the error that a server is gone, which nothing locks. */
+static void
+refuse_dropped(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("the foreign server of a node was dropped meanwhile")));
+}
+
 /* Raises an error unless a server is one of postgres_fdw, which has checked its options. */
 static void
 check_wrapper(const ForeignServer *server)
 {
-	const char *wrapper = GetForeignDataWrapper(server->fdwid)->fdwname;
+	ForeignDataWrapper *wrapper = GetForeignDataWrapperExtended(server->fdwid, FDW_MISSING_OK);
 
-	if (strcmp(wrapper, "postgres_fdw") != 0)
+	if (wrapper == NULL)
+		refuse_dropped();
+	if (strcmp(wrapper->fdwname, "postgres_fdw") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("foreign server \"%s\" cannot be a node", server->servername),
-				 errdetail("It is one of \"%s\", not of \"postgres_fdw\".", wrapper),
+				 errdetail("It is one of \"%s\", not of \"postgres_fdw\".", wrapper->fdwname),
 				 errhint("Set gkmeans.nodes to foreign servers of postgres_fdw.")));
 }
 
-/* Locks a server, so that who drops it waits for the transaction; raises an error if it is gone. */
+/* Finds a server that may be a node. */
 static ForeignServer *
-lock_server(Oid server_id)
+find_server(Oid server_id)
 {
 	ForeignServer *server = GetForeignServerExtended(server_id, FSV_MISSING_OK);
 
-	if (server != NULL)
-	{
-		check_usage(server);
-		LockDatabaseObject(ForeignServerRelationId, server_id, 0, AccessShareLock);
-		server = GetForeignServerExtended(server_id, FSV_MISSING_OK);
-	}
 	if (server == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("the foreign server of a node was dropped meanwhile")));
+		refuse_dropped();
+	check_usage(server);
+	check_wrapper(server);
 	return server;
+}
+
+/* True if a server has a mapping for a user; InvalidOid is PUBLIC. */
+static bool
+has_mapping(const ForeignServer *server, Oid user)
+{
+	return SearchSysCacheExists2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(user),
+								 ObjectIdGetDatum(server->serverid));
+}
+
+/* The mapping of the current user. */
+static UserMapping *
+find_mapping(const ForeignServer *server)
+{
+	/* where there is none, PostgreSQL looks up the server for its error message */
+	if (!has_mapping(server, GetUserId()) && !has_mapping(server, InvalidOid) &&
+		GetForeignServerExtended(server->serverid, FSV_MISSING_OK) == NULL)
+		refuse_dropped();
+	return GetUserMapping(GetUserId(), server->serverid);
 }
 
 /* True if a user mapping allows credentials other than a password in it. */
@@ -113,15 +137,13 @@ check_password(const GkNodeSource *node, int count)
 void
 gk_foreign_server_node(Oid server_id, const char *source, GkNodeSource *node)
 {
-	ForeignServer *server = lock_server(server_id);
-	UserMapping *mapping;
+	ForeignServer *server = find_server(server_id);
+	UserMapping *mapping = find_mapping(server);
 	const char **keywords;
 	const char **values;
 	int			room;
 	int			count;
 
-	check_wrapper(server);
-	mapping = GetUserMapping(GetUserId(), server_id);
 	room = list_length(server->options) + list_length(mapping->options) + 1;
 	keywords = palloc0(room * sizeof(char *));
 	values = palloc0(room * sizeof(char *));

@@ -354,6 +354,7 @@ like(failure("SET gkmeans.nodes = 'a, nowhere'; $query"), qr/server "nowhere" do
 }
 sql('CREATE FOREIGN DATA WRAPPER other; CREATE SERVER strange FOREIGN DATA WRAPPER other; CREATE USER MAPPING FOR CURRENT_USER SERVER strange');
 like(failure("SET gkmeans.nodes = 'strange'; $query"), qr/foreign server "strange" cannot be a node/, 'a server of another wrapper');
+like(failure("BEGIN; DELETE FROM pg_foreign_data_wrapper; $nodes $query"), qr/the foreign server of a node was dropped meanwhile/, 'a server that is dropped meanwhile, with its wrapper');
 
 # Privileges: the role that fits has to have them, here and there.
 my $password = q{PASSWORD 'secret'};
