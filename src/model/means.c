@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "miscadmin.h"
 
 #include "alloc.h"
@@ -148,6 +150,38 @@ end_passes(Pass *pass)
 	pfree(pass->sums);
 }
 
+/* A sum of numbers by how many they are, rounded once, so that equal means have the same bits. */
+static double
+quotient(Sum sum, int64 count)
+{
+	Sum			rest = sum < 0 ? -sum : sum;
+	Sum			digits;
+	int			shift = 0;
+
+	for (; rest > 0 && rest < (Sum) 1 << 125; shift++)
+		rest *= 2;
+	digits = rest / count;
+	/* what is left decides between two doubles only where all that follows is 0 */
+	if (rest % count > 0)
+		digits |= 1;
+	return (sum < 0 ? -1.0 : 1.0) * ldexp((double) digits, -shift);
+}
+
+/* The mean of a feature in a cluster. */
+static double
+mean_at(const Pass *pass, int64 place, int64 size)
+{
+	double		least = pass->least[place];
+	double		greatest = pass->greatest[place];
+	double		scale = pass->scales[place];
+
+	if (size == 0 || least == greatest)
+		return least;
+	/* in units of the grid, the least value has at most 24 bits more than the range */
+	return Max(least, Min(greatest, quotient((Sum) (least * scale) * size + pass->sums[place],
+											 size) / scale));
+}
+
 /* Finds the means by going through the rows. */
 void
 gk_find_means(const GkClustering *clustering, const int64 *sizes, GkSample *sample, double *means)
@@ -162,13 +196,7 @@ gk_find_means(const GkClustering *clustering, const int64 *sizes, GkSample *samp
 		pass.scales[i] = scale_for((double) pass.greatest[i] - pass.least[i]);
 	for_each_row(&pass, add_features);
 	for (int64 i = 0; i < (int64) clustering->k * d; i++)
-	{
-		double		mean = pass.least[i];
-
-		if (sizes[i / d] > 0)
-			mean += (double) pass.sums[i] / pass.scales[i] / sizes[i / d];
-		means[i] = Min(mean, (double) pass.greatest[i]);
-	}
+		means[i] = mean_at(&pass, i, sizes[i / d]);
 	end_passes(&pass);
 }
 

@@ -173,6 +173,10 @@ RESET extra_float_digits;
 CREATE TABLE equal AS SELECT 999986991104::real * 1000 AS a, i % 3 AS label FROM generate_series(1, 29) i;
 SELECT is(row(total_ss, between_ss, inertia, explained)::text, '(0,0,0,)', 'equal rows are in one place') FROM gkmeans_evaluate_labels('equal', '{a}', 'label');
 
+-- Labels of equal means are left out, whatever the least value of each and how many rows it has.
+SELECT cmp_ok(davies_bouldin, '<', 0.3::float8, format('means of %s and of 5/3', means)) FROM unnest(ARRAY['{0,2,3}', '{1,1,3}', '{0,1,1,3,3,2}', '{1,2,2,1,2,2,1,2,2,1,2,2,1,2,2}']) AS means,
+	gkmeans_evaluate_labels(format('SELECT x, ''a'' AS l FROM unnest(%L::float8[]) x UNION ALL SELECT x, ''b'' FROM unnest(ARRAY[2.0, 1, 2]) x UNION ALL SELECT x, ''c'' FROM unnest(ARRAY[9.0, 10]) x', means), '{x}', 'l');
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;
