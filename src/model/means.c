@@ -161,7 +161,7 @@ quotient(Sum sum, int64 count)
 	for (; rest > 0 && rest < (Sum) 1 << 125; shift++)
 		rest *= 2;
 	digits = rest / count;
-	/* what is left decides between two doubles only where all that follows is 0 */
+	/* without what is left, the digits might seem to lie half-way between two doubles */
 	if (rest % count > 0)
 		digits |= 1;
 	return (sum < 0 ? -1.0 : 1.0) * ldexp((double) digits, -shift);
