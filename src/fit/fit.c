@@ -438,7 +438,10 @@ keep_for_model(GkFitter *fitter, const GkStart *best, const int32 *labels)
 	model->greatest_weight = fitter->prepared->greatest_weight;
 	model->points = gk_allocate(fit->k * d, sizeof(double));
 	for (int64 c = 0; c < fit->k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		memcpy(model->points + c * d, best->centroids + labels[c] * (int64) d, d * sizeof(double));
+	}
 }
 
 /* Keeps where the clusters of the labels are. */
@@ -643,8 +646,11 @@ reorder(double *rows, const int32 *order, int64 count, int dimension)
 	double	   *ordered = gk_allocate(count * dimension, sizeof(double));
 
 	for (int64 i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		memcpy(ordered + i * dimension, rows + order[i] * (int64) dimension,
 			   dimension * sizeof(double));
+	}
 	pfree(rows);
 	return ordered;
 }
@@ -716,6 +722,7 @@ gk_fit_restore(GkJob *job, const GkFitSpec *spec, GkFit *fit)
 	{
 		int64		place = model->ties[label];
 
+		CHECK_FOR_INTERRUPTS();
 		memcpy(points + label * d, model->points + place * d, d * sizeof(double));
 		model->place_of_label[label] = (int32) place;
 	}

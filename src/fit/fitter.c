@@ -150,6 +150,7 @@ keep_distant(GkFitter *fitter, const GkStart *start, int64 *rows, int64 found, b
 	gk_run(fitter->job, &fetch);
 	for (int64 i = 0; i < found; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (labels[i] < 0 || labels[i] >= start->count)
 			elog(ERROR, "gkmeans engine gives a row the label of no cluster");
 		if (!is_at_centroid(fitter, features + i * d, weights[i],

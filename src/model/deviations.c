@@ -42,12 +42,14 @@ find_limits(Squares *squares, const double *centroids, double reach)
 	command.range.greatest = range + d;
 	gk_run(squares->clustering->job, &command);
 	memset(limits, 0, d * sizeof(double));
-	for (int64 i = 0; i < (int64) squares->clustering->k * d; i++)
+	for (int64 c = 0; c < squares->clustering->k; c++)
 	{
-		int			j = (int) (i % d);
+		const double *centroid = centroids + c * d;
 
-		limits[j] = Max(limits[j], Max(fabs(centroids[i] - range[j]),
-									   fabs(centroids[i] - range[d + j])));
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+			limits[j] = Max(limits[j], Max(fabs(centroid[j] - range[j]),
+										   fabs(centroid[j] - range[d + j])));
 	}
 	limits[d] = command.range.greatest_weight;
 	for (int j = 0; j < d; j++)
@@ -109,8 +111,12 @@ gk_find_deviations(const GkClustering *clustering, const double *centroids, doub
 	squares.limits = gk_allocate(d + 1, sizeof(double));
 	squares.exponents = gk_allocate(d + 1, sizeof(int));
 	squares.sums = gk_allocate(clustering->k * (d + 1), 2 * sizeof(int64));
-	for (int64 i = 0; i < clustering->k * d; i++)
-		deviations[i] = NAN;
+	for (int64 label = 0; label < clustering->k; label++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int64 i = label * d; i < (label + 1) * d; i++)
+			deviations[i] = NAN;
+	}
 	if (find_limits(&squares, centroids, reach))
 	{
 		add_squares(&squares);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 
 #include "alloc.h"
@@ -255,8 +256,11 @@ pack_points(const GkFit *fit, int dimension)
 	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * dimension, sizeof(double));
 
 	for (int64 label = 0; label < fit->k; label++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		gk_pack_centroid(packed, dimension, label,
 						 fit->model.points + (int64) fit->model.ties[label] * dimension);
+	}
 	gk_pack_rest(packed, dimension, fit->k);
 	return packed;
 }
@@ -297,9 +301,12 @@ draft_deviations(GkDraft *draft, const GkCall *call, const double *deviations)
 	double	   *in_units = gk_allocate(fit->k * d, sizeof(double));
 
 	for (int64 label = 0; label < fit->k; label++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; j < d; j++)
 			in_units[fit->model.ties[label] * d + j] = deviations[label * d + j] *
 				unit_of(&call->arguments.fit, fit->model.factor, j);
+	}
 	gk_draft_measure_matrix(draft, GK_MODEL_DEVIATIONS, in_units, (int) fit->k, (int) d);
 	pfree(in_units);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 
 #include "alloc.h"
 #include "draw.h"
@@ -154,15 +155,19 @@ end_passes(Pass *pass)
 static double
 quotient(Sum sum, int64 count)
 {
-	Sum			rest = sum < 0 ? -sum : sum;
-	Sum			digits;
-	int			shift = 0;
+	uint128		rest = sum < 0 ? -(uint128) sum : (uint128) sum;
+	uint64		high = (uint64) (rest >> 64);
+	uint128		digits;
+	int			shift;
 
-	for (; rest > 0 && rest < (Sum) 1 << 125; shift++)
-		rest *= 2;
+	if (sum == 0)
+		return 0.0;
+	shift = 126 - (high > 0 ? 64 + pg_leftmost_one_pos64(high)
+				   : pg_leftmost_one_pos64((uint64) rest));
+	rest <<= shift;
 	digits = rest / count;
 	/* without what is left, the digits might seem to lie half-way between two doubles */
-	if (rest % count > 0)
+	if (digits * count < rest)
 		digits |= 1;
 	return (sum < 0 ? -1.0 : 1.0) * ldexp((double) digits, -shift);
 }
@@ -182,6 +187,20 @@ mean_at(const Pass *pass, int64 place, int64 size)
 											 size) / scale));
 }
 
+/* Sets the scale of each sum by the range of the feature in the cluster. */
+static void
+set_scales(Pass *pass)
+{
+	int			d = pass->clustering->dimension;
+
+	for (int64 c = 0; c < pass->clustering->k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int64 i = c * d; i < (c + 1) * d; i++)
+			pass->scales[i] = scale_for((double) pass->greatest[i] - pass->least[i]);
+	}
+}
+
 /* Finds the means by going through the rows. */
 void
 gk_find_means(const GkClustering *clustering, const int64 *sizes, GkSample *sample, double *means)
@@ -192,11 +211,14 @@ gk_find_means(const GkClustering *clustering, const int64 *sizes, GkSample *samp
 	begin_passes(clustering, sample, &pass);
 	for_each_row(&pass, widen);
 	gk_choose_rows(sample);
-	for (int64 i = 0; i < (int64) clustering->k * d; i++)
-		pass.scales[i] = scale_for((double) pass.greatest[i] - pass.least[i]);
+	set_scales(&pass);
 	for_each_row(&pass, add_features);
-	for (int64 i = 0; i < (int64) clustering->k * d; i++)
-		means[i] = mean_at(&pass, i, sizes[i / d]);
+	for (int64 c = 0; c < clustering->k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int64 i = c * d; i < (c + 1) * d; i++)
+			means[i] = mean_at(&pass, i, sizes[c]);
+	}
 	end_passes(&pass);
 }
 

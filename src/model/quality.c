@@ -117,7 +117,10 @@ set_centroids(const GkClustering *clustering, bool label)
 	double	   *points = gk_allocate((int64) clustering->k * d, sizeof(double));
 
 	for (int64 i = 0; i < clustering->k; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		gk_unpack_centroid(clustering->packed, d, i, points + i * d);
+	}
 	centroids.centroids.centroids = points;
 	centroids.centroids.k = clustering->k;
 	gk_run(clustering->job, &centroids);
@@ -183,6 +186,7 @@ set_points(Measurement *measurement, bool centroids)
 	{
 		int64		group = measurement->group_of[c];
 
+		CHECK_FOR_INTERRUPTS();
 		if (measurement->quality->sizes[c] == 0)
 			continue;
 		measurement->ends[group] = group + 1;
@@ -270,6 +274,7 @@ find_scales(Measurement *measurement)
 		Tally	   *tally = &measurement->tallies[c];
 		double		limit;
 
+		CHECK_FOR_INTERRUPTS();
 		find_centroid(measurement, c, centroid);
 		tally->apart2 = square_apart(centroid, mean_of(measurement, c), d);
 		if (clustering->metric == GK_COSINE)
@@ -298,6 +303,7 @@ find_reach(const Measurement *measurement)
 	centroid = gk_allocate(d, sizeof(double));
 	for (int c = 0; c < clustering->k; c++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (measurement->quality->sizes[c] == 0)
 			continue;
 		find_centroid(measurement, c, centroid);
@@ -378,13 +384,13 @@ davies_bouldin(const Measurement *measurement)
 	{
 		double		greatest = 0.0;
 
-		CHECK_FOR_INTERRUPTS();
 		for (int b = 0; b < k && quality->sizes[a] > 0; b++)
 		{
 			double		apart = b == a || quality->sizes[b] == 0 ? 0.0
 				: sqrt(square_apart(mean_of(measurement, a), mean_of(measurement, b),
 									measurement->clustering->dimension));
 
+			CHECK_FOR_INTERRUPTS();
 			if (apart > 0.0)
 				greatest = Max(greatest, (spread[a] + spread[b]) / apart);
 		}
@@ -438,10 +444,15 @@ between_means(const Measurement *measurement)
 	while (first < k - 1 && quality->sizes[first] == 0)
 		first++;
 	for (int c = first; c < k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
 			centre[j] += (mean_of(measurement, c)[j] - mean_of(measurement, first)[j]) *
 				quality->sizes[c] / quality->rows;
+	}
 	for (int c = first; c < k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
 		{
 			double		apart = mean_of(measurement, c)[j] - mean_of(measurement, first)[j] -
@@ -449,6 +460,7 @@ between_means(const Measurement *measurement)
 
 			sum += quality->sizes[c] * (apart * apart);
 		}
+	}
 	pfree(centre);
 	return sum;
 }

@@ -428,7 +428,10 @@ pack_centroids(const GkCall *call)
 	double	   *packed = gk_allocate(GK_GROUPS(fit->k) * GK_GROUP * d, sizeof(double));
 
 	for (int64 i = 0; i < fit->k; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		gk_pack_centroid(packed, d, i, fit->model.points + (int64) fit->model.ties[i] * d);
+	}
 	gk_pack_rest(packed, d, fit->k);
 	return packed;
 }

@@ -160,6 +160,29 @@ $work = $node->safe_psql('postgres', "SELECT (work_of($pid)).ms") - $work;
 note "worked for $work ms, slack $slack";
 cmp_ok($work, '<', $slack * 20, 'many features and partitions: soon checked');
 
+# Means of many numbers: cancels all over the call.
+my $means = q{SELECT rows FROM gkmeans_evaluate_labels('SELECT i / 2 AS l, array_fill((0.1 + random())::real, ARRAY[20000]) AS f FROM generate_series(0, 399) i', '{f}', 'l', sample => 10)};
+my $began = time;
+$session->query("SET gkmeans.cpu_threads = 1; $means");
+my $lasts = time - $began;
+my ($latest, $cancels) = (0, 0);
+for my $i (1 .. 10)
+{
+	$session->{stderr} = '';
+	start_query($session, $means);
+	wait_until_active($node, $pid);
+	$node->safe_psql('postgres', "SELECT pg_sleep(@{[ $lasts * $i / 11 ]})");
+	my $ms = $node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')");
+	$latest = $ms if $ms > $latest;
+	$session->query('SELECT 1');
+	$cancels++ if $session->{stderr} =~ /canceling statement due to user request/;
+}
+$session->query('RESET gkmeans.cpu_threads');
+$session->{stderr} = '';
+note sprintf('%.1f s, %d cancelled', $lasts, $cancels);
+cmp_ok($cancels, '>', 0, 'means of many numbers: cancelled');
+cmp_ok($latest, '<', $slack, 'means of many numbers: soon');
+
 # A picture of many centroids without rows: to place a cell among all of them takes each of them, once for a feature.
 $session->query(<<~'SQL');
 	SELECT gkmeans_import_model('many', (SELECT array_agg(a) FROM (SELECT array_fill((i % 7)::float8, ARRAY[40]) AS a FROM generate_series(1, 100000) i) s));
