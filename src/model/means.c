@@ -20,7 +20,7 @@
 /* Numbers that are fetched from the engine at once. */
 #define WINDOW_NUMBERS (1 << 20)
 
-/* Bits of a value in a sum, which leave room for all rows. */
+/* Bits of the range of a cluster in a sum: with 24 more, they leave room for all rows. */
 #define VALUE_BITS 62
 
 /* A sum of integers: the same in any order. */
@@ -41,7 +41,7 @@ typedef struct Pass
 	float	   *least;			/* k × dimension */
 	float	   *greatest;
 	double	   *scales;			/* k × dimension: powers of two */
-	Sum		   *sums;			/* k × dimension: of what a feature is above the least one */
+	Sum		   *sums;			/* k × dimension */
 } Pass;
 
 /* Uses one row. */
@@ -94,18 +94,24 @@ widen(Pass *pass, int64 number, int32 label, const float *features)
 	}
 }
 
+/* A value on the grid of its cluster; one that int64 cannot hold has no bits below the grid. */
+static inline Sum
+on_grid(double value)
+{
+	return fabs(value) < 0x1p62 ? (Sum) (int64) rint(value) : (Sum) value;
+}
+
 /* Adds a row to the sums of its cluster. */
 static void
 add_features(Pass *pass, int64 number, int32 label, const float *features)
 {
 	int			d = pass->clustering->dimension;
-	const float *least = pass->least + (int64) label * d;
 	const double *scales = pass->scales + (int64) label * d;
 	Sum		   *sums = pass->sums + (int64) label * d;
 
 	gk_offer_row(pass->sample, number, label, features);
 	for (int j = 0; j < d; j++)
-		sums[j] += (int64) (((double) features[j] - least[j]) * scales[j]);
+		sums[j] += on_grid(features[j] * scales[j]);
 }
 
 /* The power of two by which values up to a limit have VALUE_BITS bits. */
@@ -178,13 +184,10 @@ mean_at(const Pass *pass, int64 place, int64 size)
 {
 	double		least = pass->least[place];
 	double		greatest = pass->greatest[place];
-	double		scale = pass->scales[place];
 
 	if (size == 0 || least == greatest)
 		return least;
-	/* in units of the grid, the least value has at most 24 bits more than the range */
-	return Max(least, Min(greatest, quotient((Sum) (least * scale) * size + pass->sums[place],
-											 size) / scale));
+	return Max(least, Min(greatest, quotient(pass->sums[place], size) / pass->scales[place]));
 }
 
 /* Sets the scale of each sum by the range of the feature in the cluster. */

@@ -176,6 +176,7 @@ SELECT is(row(total_ss, between_ss, inertia, explained)::text, '(0,0,0,)', 'equa
 -- Labels of equal means are left out, whatever the least value of each and how many rows it has.
 SELECT cmp_ok(davies_bouldin, '<', 0.3::float8, format('means of %s and of 5/3', means)) FROM unnest(ARRAY['{0,2,3}', '{1,1,3}', '{0,1,1,3,3,2}', '{1,2,2,1,2,2,1,2,2,1,2,2,1,2,2}']) AS means,
 	gkmeans_evaluate_labels(format('SELECT x, ''a'' AS l FROM unnest(%L::float8[]) x UNION ALL SELECT x, ''b'' FROM unnest(ARRAY[2.0, 1, 2]) x UNION ALL SELECT x, ''c'' FROM unnest(ARRAY[9.0, 10]) x', means), '{x}', 'l');
+SELECT is(row(davies_bouldin, between_ss)::text, '(0,0)', 'values beside far smaller ones') FROM gkmeans_evaluate_labels('SELECT l, x FROM (VALUES (1, ARRAY[1, -1, 1e-9, -1e-9]), (2, ARRAY[4, -4, 0])) AS v(l, v), unnest(v) x', '{x}', 'l');
 
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
