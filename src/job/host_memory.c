@@ -8,6 +8,7 @@
 #include "common/string.h"
 #include "storage/fd.h"
 
+#include "engine_error.h"
 #include "host_account.h"
 #include "host_memory.h"
 #include "settings.h"
@@ -74,4 +75,21 @@ gk_limit_host_memory(GkEngineConfig *config, uint64 taken)
 	gk_host_account_open(all > 0 ? all : Max(one, by_the_host), all > 0);
 	config->draw_host_memory = gk_host_account_draw;
 	config->return_host_memory = gk_host_account_return;
+}
+
+/* Draws bytes for what is no engine's. */
+void
+gk_draw_host_memory(uint64 bytes, uint64 taken)
+{
+	GkEngineConfig limits = {0};
+	GkStatus	status = {.device = -1,.needed = bytes};
+
+	gk_limit_host_memory(&limits, taken);
+	status.allowed = limits.host_memory_limit;
+	strlcpy(status.message, "out of host memory", sizeof(status.message));
+	if (bytes > limits.host_memory_limit)
+		status.code = GK_NO_HOST_MEMORY;
+	else if (!gk_host_account_draw(bytes))
+		status.code = GK_HOST_MEMORY_REFUSED;
+	gk_check(status);
 }

@@ -19,6 +19,8 @@
 #include "assign.h"
 #include "definition.h"
 #include "engine_error.h"
+#include "host_account.h"
+#include "host_memory.h"
 #include "id_texts.h"
 #include "label_numbers.h"
 #include "model_cache.h"
@@ -275,6 +277,27 @@ read_labels(GkCall *call, int32 *of_rows)
 	return count;
 }
 
+/* Returns memory that was drawn. */
+static void
+return_drawn(void *bytes)
+{
+	gk_host_account_return(*(uint64 *) bytes);
+}
+
+/* Draws what it takes to measure labels: there may be as many as rows. */
+static void
+draw_memory(GkJob *job, const GkClustering *clustering)
+{
+	uint64	   *bytes = MemoryContextAlloc(gk_job_context(job), sizeof(uint64));
+	GkRelease  *release = gk_job_reserve(job, return_drawn);
+	GkUsage		usage;
+
+	gk_job_usage(job, &usage);
+	*bytes = mul_size((Size) clustering->k * clustering->dimension, GK_MEASURED_BYTES);
+	gk_draw_host_memory(*bytes, usage.host_bytes);
+	release->resource = bytes;
+}
+
 /* Begins the job and reads the arguments. */
 static void
 begin_labels_call(GkCall *call, FunctionCallInfo fcinfo)
@@ -318,6 +341,7 @@ gkmeans_evaluate_labels(PG_FUNCTION_ARGS)
 	clustering.k = read_labels(&call, labels);
 	clustering.labels = labels;
 	check_labels(clustering.k, call.arguments.source.id_column);
+	draw_memory(call.job, &clustering);
 	gk_progress_phase(GK_PHASE_MEASURING);
 	gk_measure(&clustering, &quality);
 	put_figures(&quality, values, nulls);

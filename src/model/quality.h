@@ -35,6 +35,9 @@ typedef struct GkQuality
 								 * weights count; NULL = not asked for */
 } GkQuality;
 
+/* Bytes that gk_measure() takes for each feature of each label, without deviations. */
+#define GK_MEASURED_BYTES 48
+
 /*
  * Measures a clustering of prepared rows; everything in the current memory context, which is the
  * job's.  Unless there are labels, those in the engine are made anew, and its d² are lost.

@@ -15,7 +15,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "engine_error.h"
 #include "host_account.h"
 #include "host_memory.h"
 #include "library_id.h"
@@ -172,23 +171,6 @@ gk_shared_id_bytes(Oid type, Datum id, bool is_null)
 	return entry_bytes(image.length) - entry_bytes(0);
 }
 
-/* Draws memory from the account of all sessions. */
-static void
-draw(uint64 bytes)
-{
-	GkEngineConfig limits = {0};
-	GkStatus	status = {.device = -1,.needed = bytes};
-
-	gk_limit_host_memory(&limits, 0);
-	status.allowed = limits.host_memory_limit;
-	if (bytes > limits.host_memory_limit)
-		status.code = GK_NO_HOST_MEMORY;
-	else if (!gk_host_account_draw(bytes))
-		status.code = GK_HOST_MEMORY_REFUSED;
-	gk_check(status);
-	drawn = bytes;
-}
-
 /* Drops what this session has left, at the end of a transaction unless it was left in that. */
 static void
 drop_own(XactEvent event, void *arg)
@@ -222,7 +204,8 @@ gk_shared_labels_create(Oid id_type, int64 rows, Size id_bytes, const pg_uuid_t 
 	registered = true;
 	is_new = true;
 	size = MAXALIGN(sizeof(Shared)) + slots * sizeof(uint32) + bytes;
-	draw(size);
+	gk_draw_host_memory(size, 0);
+	drawn = size;
 	own = dsm_create(size, 0);
 	dsm_pin_mapping(own);
 	shared = dsm_segment_address(own);
