@@ -39,7 +39,7 @@ OBJS = \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clustering clusters compare contingency create_model \
 		create_view defined_call definition deviations draft evaluate exported fitted gap import_model label_numbers label_pairs map \
 		matching means model_cache model_row model_table model_writes moment predict_with quality running score_functions scorer \
-		select_k selection silhouette summary table_texts table_views target versions views)) \
+		select_k selection silhouette sum summary table_texts table_views target versions views)) \
 	$(addprefix src/runs/, $(addsuffix .o, alter_model drift drift_functions drift_view labels_before \
 		owner portals refit refit_functions run temporary_objects)) \
 	$(addprefix src/pictures/, $(addsuffix .o, clusters_picture convergence_picture drift_picture \

@@ -6,6 +6,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "miscadmin.h"
+
 #include "alloc.h"
 #include "exact.h"
 #include "fitter.h"

@@ -11,6 +11,7 @@
 #include "alloc.h"
 #include "contingency.h"
 #include "matching.h"
+#include "sum.h"
 
 /* A count of pairs of rows. */
 typedef __int128 Pairs;
@@ -121,28 +122,6 @@ adjusted_rand(const GkContingency *contingency, const Side *from, const Side *to
 		((together + lost) * (lost + apart) + (together + gained) * (gained + apart));
 }
 
-/* The order of numbers. */
-static int
-compare_numbers(const void *a, const void *b, void *argument)
-{
-	double		left = *(const double *) a;
-	double		right = *(const double *) b;
-
-	return (left > right) - (left < right);
-}
-
-/* Adds numbers up, the same whatever order they are in; that of labels is by their names. */
-static double
-sum_of(double *numbers, int64 count)
-{
-	double		sum = 0.0;
-
-	qsort_interruptible(numbers, count, sizeof(double), compare_numbers, NULL);
-	for (int64 i = 0; i < count; i++)
-		sum += numbers[i];
-	return sum;
-}
-
 /* The entropy of the clusters of a side. */
 static double
 entropy(const Side *side, int64 rows)
@@ -152,7 +131,7 @@ entropy(const Side *side, int64 rows)
 
 	for (int c = 0; c < side->count; c++)
 		terms[c] = -(double) side->rows[c] / rows * log((double) side->rows[c] / rows);
-	sum = sum_of(terms, side->count);
+	sum = gk_sum(terms, side->count);
 	pfree(terms);
 	return sum;
 }
@@ -173,7 +152,7 @@ mutual_information(const GkContingency *contingency, const Side *from, const Sid
 		CHECK_FOR_INTERRUPTS();
 		terms[i] = share * log(share / expected);
 	}
-	sum = sum_of(terms, contingency->count);
+	sum = gk_sum(terms, contingency->count);
 	pfree(terms);
 	return sum;
 }

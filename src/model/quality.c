@@ -17,6 +17,7 @@
 #include "nearest.h"
 #include "quality.h"
 #include "silhouette.h"
+#include "sum.h"
 
 /* Rows that are compared at once. */
 #define WINDOW_ROWS (1 << 17)
@@ -374,16 +375,13 @@ davies_bouldin(const Measurement *measurement)
 	const GkQuality *quality = measurement->quality;
 	int			k = measurement->clustering->k;
 	double	   *spread = gk_allocate(k, sizeof(double));
-	double		sum = 0.0;
+	double	   *terms = gk_allocate_zero(k, sizeof(double));
 
 	for (int c = 0; c < k; c++)
 		spread[c] = quality->sizes[c] == 0 ? 0.0
 			: value_of(measurement->tallies[c].spread, measurement->tallies[c].spread_scale) /
 			quality->sizes[c];
 	for (int a = 0; a < k; a++)
-	{
-		double		greatest = 0.0;
-
 		for (int b = 0; b < k && quality->sizes[a] > 0; b++)
 		{
 			double		apart = b == a || quality->sizes[b] == 0 ? 0.0
@@ -392,11 +390,9 @@ davies_bouldin(const Measurement *measurement)
 
 			CHECK_FOR_INTERRUPTS();
 			if (apart > 0.0)
-				greatest = Max(greatest, (spread[a] + spread[b]) / apart);
+				terms[a] = Max(terms[a], (spread[a] + spread[b]) / apart);
 		}
-		sum += greatest;
-	}
-	return sum / quality->clusters;
+	return gk_sum(terms, k) / quality->clusters;
 }
 
 /* The nearest other centroid with rows of each centroid that was given. */
@@ -428,41 +424,94 @@ find_nearest(const GkClustering *clustering, GkQuality *quality)
 }
 
 /*
- * The sum of squares of the means around the mean of all rows.  They are measured from one of them:
- * where all are equal, and far from zero, the mean of all would not be quite the same.
+ * The mean of all rows, as what it is above the least of the means.  Its sums are on a grid, as the
+ * order of the labels varies.
  */
+static void
+find_centre(const Measurement *measurement, double *least, double *above)
+{
+	const GkQuality *quality = measurement->quality;
+	int			d = measurement->clustering->dimension;
+	int			k = measurement->clustering->k;
+	double	   *greatest = gk_allocate(d, sizeof(double));
+	Sum		   *sums = gk_allocate_zero(d, sizeof(Sum));
+
+	for (int j = 0; j < d; j++)
+	{
+		least[j] = HUGE_VAL;
+		greatest[j] = -HUGE_VAL;
+	}
+	for (int c = 0; c < k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
+		{
+			least[j] = Min(least[j], mean_of(measurement, c)[j]);
+			greatest[j] = Max(greatest[j], mean_of(measurement, c)[j]);
+		}
+	}
+	for (int c = 0; c < k; c++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
+			add(&sums[j], (mean_of(measurement, c)[j] - least[j]) *
+				((double) quality->sizes[c] / quality->rows), scale_for(greatest[j] - least[j]));
+	}
+	for (int j = 0; j < d; j++)
+		above[j] = value_of(sums[j], scale_for(greatest[j] - least[j]));
+	pfree(sums);
+	pfree(greatest);
+}
+
+/* The sum of squares of the means around the mean of all rows. */
 static double
 between_means(const Measurement *measurement)
 {
 	const GkQuality *quality = measurement->quality;
 	int			d = measurement->clustering->dimension;
 	int			k = measurement->clustering->k;
-	double	   *centre = gk_allocate_zero(d, sizeof(double));
-	int			first = 0;
-	double		sum = 0.0;
+	double	   *least = gk_allocate(d, sizeof(double));
+	double	   *above = gk_allocate(d, sizeof(double));
+	double	   *terms = gk_allocate_zero(k, sizeof(double));
+	double		sum;
 
-	while (first < k - 1 && quality->sizes[first] == 0)
-		first++;
-	for (int c = first; c < k; c++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
-			centre[j] += (mean_of(measurement, c)[j] - mean_of(measurement, first)[j]) *
-				quality->sizes[c] / quality->rows;
-	}
-	for (int c = first; c < k; c++)
+	find_centre(measurement, least, above);
+	for (int c = 0; c < k; c++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		for (int j = 0; quality->sizes[c] > 0 && j < d; j++)
 		{
-			double		apart = mean_of(measurement, c)[j] - mean_of(measurement, first)[j] -
-				centre[j];
+			/* far from zero, the mean of all rows alone would lose its digits */
+			double		apart = mean_of(measurement, c)[j] - least[j] - above[j];
 
-			sum += quality->sizes[c] * (apart * apart);
+			terms[c] += quality->sizes[c] * (apart * apart);
 		}
 	}
-	pfree(centre);
+	sum = gk_sum(terms, k);
+	pfree(terms);
+	pfree(above);
+	pfree(least);
 	return sum;
+}
+
+/* The sums of squares within the clusters, around the means and around the centroids. */
+static void
+add_squares(Measurement *measurement)
+{
+	GkQuality  *quality = measurement->quality;
+	int			k = measurement->clustering->k;
+	double	   *within = gk_allocate(k, sizeof(double));
+	double	   *inertia = gk_allocate(k, sizeof(double));
+
+	for (int c = 0; c < k; c++)
+	{
+		within[c] = value_of(measurement->tallies[c].within, measurement->tallies[c].within_scale);
+		inertia[c] = within[c] + quality->sizes[c] * measurement->tallies[c].apart2;
+	}
+	quality->within = gk_sum(within, k);
+	quality->inertia = gk_sum(inertia, k);
+	pfree(inertia);
+	pfree(within);
 }
 
 /* Turns the sums into figures. */
@@ -475,13 +524,11 @@ derive_figures(Measurement *measurement)
 	double		rows = quality->rows;
 	Sum			simplified = 0;
 
+	add_squares(measurement);
 	for (int c = 0; c < measurement->clustering->k; c++)
 	{
 		const Tally *tally = &measurement->tallies[c];
 
-		quality->within += value_of(tally->within, tally->within_scale);
-		quality->inertia += value_of(tally->within, tally->within_scale) +
-			quality->sizes[c] * tally->apart2;
 		simplified += tally->simplified;
 		quality->simplified_silhouettes[c] = quality->sizes[c] == 0 || clusters < 2 ? NAN
 			: value_of(tally->simplified, scale_for(1.0)) / quality->sizes[c];

@@ -11,6 +11,7 @@
 #include "draw.h"
 #include "exact.h"
 #include "silhouette.h"
+#include "sum.h"
 
 /* Numbers of a sample at most: a quarter of a gigabyte, and twice that as doubles. */
 #define MAX_SAMPLE_NUMBERS (INT64CONST(1) << 26)
@@ -181,23 +182,6 @@ typedef struct Compared
 	double	   *other;
 } Compared;
 
-/* Fetches the rows of the sample. */
-static void
-fetch_sample(const GkSample *sample, Compared *compared)
-{
-	int			d = sample->clustering->dimension;
-	int64	   *numbers = gk_allocate(sample->count, sizeof(int64));
-
-	for (int i = 0; i < sample->count; i++)
-		numbers[i] = sample->drawn[i].row;
-	compared->features = gk_allocate((int64) sample->count * d, sizeof(float));
-	gk_fetch_rows(sample->clustering->job, numbers, sample->count, compared->features);
-	pfree(numbers);
-	compared->points = gk_allocate((int64) sample->count * d, sizeof(double));
-	for (int64 i = 0; i < (int64) sample->count * d; i++)
-		compared->points[i] = compared->features[i];
-}
-
 /* Finds the groups of the sample, which is in order. */
 static void
 find_groups(const GkSample *sample, Compared *compared)
@@ -212,6 +196,59 @@ find_groups(const GkSample *sample, Compared *compared)
 		if (i == count - 1 || sample->drawn[i + 1].label != sample->drawn[i].label)
 			compared->ends[compared->groups++] = i + 1;
 	}
+}
+
+/* The order of rows by their features. */
+static int
+compare_features(const void *a, const void *b, void *dimension)
+{
+	return memcmp(*(const float *const *) a, *(const float *const *) b,
+				  *(const int *) dimension * sizeof(float));
+}
+
+/* The rows of the sample, those of a label in an order that does not depend on its number. */
+static const float **
+order_rows(const GkSample *sample, const Compared *compared, const float *fetched)
+{
+	int			d = sample->clustering->dimension;
+	const float **rows = gk_allocate(sample->count, sizeof(float *));
+
+	for (int64 i = 0; i < sample->count; i++)
+		rows[i] = fetched + i * d;
+	for (int group = 0; group < compared->groups; group++)
+	{
+		int64		begin = group == 0 ? 0 : compared->ends[group - 1];
+
+		qsort_interruptible(rows + begin, compared->ends[group] - begin, sizeof(float *),
+							compare_features, &d);
+	}
+	return rows;
+}
+
+/* Fetches the rows of the sample. */
+static void
+fetch_sample(const GkSample *sample, Compared *compared)
+{
+	int			d = sample->clustering->dimension;
+	int64	   *numbers = gk_allocate(sample->count, sizeof(int64));
+	float	   *fetched = gk_allocate((int64) sample->count * d, sizeof(float));
+	const float **rows;
+
+	for (int i = 0; i < sample->count; i++)
+		numbers[i] = sample->drawn[i].row;
+	gk_fetch_rows(sample->clustering->job, numbers, sample->count, fetched);
+	pfree(numbers);
+	rows = order_rows(sample, compared, fetched);
+	compared->features = gk_allocate((int64) sample->count * d, sizeof(float));
+	compared->points = gk_allocate((int64) sample->count * d, sizeof(double));
+	for (int64 i = 0; i < sample->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int j = 0; j < d; j++)
+			compared->points[i * d + j] = compared->features[i * d + j] = rows[i][j];
+	}
+	pfree(rows);
+	pfree(fetched);
 }
 
 /* The distances of each row of the sample to the others, on the engine. */
@@ -241,19 +278,20 @@ compare_sample(const GkSample *sample, Compared *compared)
 static double
 derive_silhouettes(const GkSample *sample, const Compared *compared, double *by_label)
 {
-	double		total = 0.0;
+	double	   *sums = gk_allocate_zero(compared->groups, sizeof(double));
+	double		total;
 
 	for (int group = 0; group < compared->groups; group++)
 	{
 		int			begin = group == 0 ? 0 : (int) compared->ends[group - 1];
 		int			end = (int) compared->ends[group];
-		double		sum = 0.0;
 
 		for (int i = begin; i < end && end - begin > 1; i++)
-			sum += gk_silhouette(compared->own[i] / (end - begin - 1), compared->other[i]);
-		by_label[sample->drawn[begin].label] = sum / (end - begin);
-		total += sum;
+			sums[group] += gk_silhouette(compared->own[i] / (end - begin - 1), compared->other[i]);
+		by_label[sample->drawn[begin].label] = sums[group] / (end - begin);
 	}
+	total = gk_sum(sums, compared->groups);
+	pfree(sums);
 	return total / sample->count;
 }
 

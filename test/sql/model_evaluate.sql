@@ -178,6 +178,24 @@ SELECT cmp_ok(davies_bouldin, '<', 0.3::float8, format('means of %s and of 5/3',
 	gkmeans_evaluate_labels(format('SELECT x, ''a'' AS l FROM unnest(%L::float8[]) x UNION ALL SELECT x, ''b'' FROM unnest(ARRAY[2.0, 1, 2]) x UNION ALL SELECT x, ''c'' FROM unnest(ARRAY[9.0, 10]) x', means), '{x}', 'l');
 SELECT is(row(davies_bouldin, between_ss)::text, '(0,0)', 'values beside far smaller ones') FROM gkmeans_evaluate_labels('SELECT l, x FROM (VALUES (1, ARRAY[1, -1, 1e-9, -1e-9]), (2, ARRAY[4, -4, 0])) AS v(l, v), unnest(v) x', '{x}', 'l');
 
+-- The names of labels do not decide about the last bits.
+CREATE TABLE named AS SELECT i, ARRAY[sin(i), cos(i * i), sin(2 * i) / 3] AS v, i % 7 AS l FROM generate_series(1, 200) i;
+SELECT is(count(DISTINCT row(e.*)::text), 1::bigint, 'labels by other names: the same bits') FROM generate_series(1, 20) n,
+	gkmeans_evaluate_labels(format('SELECT v, md5(l::text || %s) AS m FROM named', n), '{v}', 'm') e;
+
+-- Labels of equal rows, beside values that are far greater.
+CREATE TABLE copied AS SELECT a, b, l FROM (VALUES (1788.6284::real, 43.650986::real, 1), (9.649747e-06, -1.8634927, 2), (-277.3882, -3547.5898, 3)) v(a, b, l), generate_series(1, 3);
+SELECT is(row(e.inertia, e.davies_bouldin, e.calinski_harabasz)::text, '(0,0,1)', 'figures of labels of equal rows') FROM gkmeans_evaluate_labels('copied', '{a,b}', 'l') e;
+
+-- What many labels take counts.
+CREATE TABLE numbered AS SELECT i AS l, array_fill(i::real, ARRAY[64]) AS v FROM generate_series(1, 10000) i;
+SET LOCAL gkmeans.host_memory_limit = '14MB';
+SELECT is(k, 10, 'few labels') FROM gkmeans_evaluate_labels('SELECT l % 10 AS l, v FROM numbered', '{v}', 'l', sample => 10);
+SELECT fails_with($$SELECT * FROM gkmeans_evaluate_labels('numbered', '{v}', 'l', sample => 10)$$, '53200', 'many labels: refused',
+	'gkmeans: out of host memory', '30720000 bytes are needed, 12058624 bytes are allowed.', 'The setting "gkmeans.host_memory_limit" limits this memory.');
+RESET gkmeans.host_memory_limit;
+SELECT is((SELECT sum(host_bytes) FROM gkmeans_sessions()), NULL, 'nothing of it is left drawn');
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;
