@@ -178,11 +178,14 @@ try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
 	GkQuality	quality;
 
 	call->arguments.fit.k = candidate->k;
+	candidate->context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
+											   ALLOCSET_DEFAULT_SIZES);
+	before = MemoryContextSwitchTo(candidate->context);
 	gk_fit_prepared(call->job, &call->arguments.fit, prepared, fit);
 	candidate->seconds = fit->seed_seconds + fit->iterate_seconds + fit->label_seconds;
-	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
+	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans figures",
 									ALLOCSET_DEFAULT_SIZES);
-	before = MemoryContextSwitchTo(scratch);
+	MemoryContextSwitchTo(scratch);
 	gk_measure_fit(call, fit, spec->sample, false, &quality);
 	derive_figures(candidate, &quality, call->arguments.fit.dimension, reference);
 	MemoryContextSwitchTo(before);
@@ -198,15 +201,15 @@ find_elbows(GkSelection *selection)
 {
 	const GkCandidate *last = &selection->candidates[selection->count - 1];
 	double		single = last->fit.model.single;
-	double		height = single - last->fit.inertia;
+	double		height = single - last->figures[GK_FIGURE_INERTIA];
 
-	for (int i = 0; i < selection->count; i++)
+	for (int i = 0; i < selection->count && last->k > 2 && height > 0.0; i++)
 	{
-		GkCandidate *candidate = &selection->candidates[i];
+		double	   *figures = selection->candidates[i].figures;
 
-		if (last->k > 2 && height > 0.0)
-			candidate->figures[GK_FIGURE_ELBOW] = (single - candidate->fit.inertia) / height -
-				(candidate->k - 1.0) / (last->k - 1.0);
+		/* NaN until it is tried */
+		figures[GK_FIGURE_ELBOW] = (single - figures[GK_FIGURE_INERTIA]) / height -
+			(selection->candidates[i].k - 1.0) / (last->k - 1.0);
 	}
 }
 
@@ -261,6 +264,46 @@ choose(const GkSelection *selection, GkFigure criterion)
 	return best;
 }
 
+/* Frees the clusters of the candidates that others have outdone. */
+static void
+free_clusters(GkSelection *selection, GkFigure criterion)
+{
+	int			kept = choose(selection, criterion);
+
+	for (int i = 0; i < selection->count; i++)
+	{
+		GkCandidate *candidate = &selection->candidates[i];
+
+		if (i == kept || candidate->context == NULL)
+			continue;
+		MemoryContextDelete(candidate->context);
+		candidate->context = NULL;
+	}
+}
+
+/* Candidates of which nothing is known. */
+static void
+begin_selection(const GkCandidateSpec *spec, GkSelection *selection)
+{
+	selection->count = spec->count;
+	selection->candidates = gk_allocate_zero(spec->count, sizeof(GkCandidate));
+	for (int i = 0; i < spec->count; i++)
+	{
+		selection->candidates[i].k = spec->candidates[i];
+		for (int figure = 0; figure < GK_FIGURES; figure++)
+			selection->candidates[i].figures[figure] = NAN;
+	}
+}
+
+/* The candidate to be tried next: by the elbow, which the greatest k decides, that one first. */
+static int
+candidate_at(const GkCandidateSpec *spec, int turn)
+{
+	if (spec->criterion != GK_FIGURE_ELBOW)
+		return turn;
+	return turn == 0 ? spec->count - 1 : turn - 1;
+}
+
 /* What is known of random rows, for each candidate; NULL if it is not asked for. */
 static GkReference *
 find_references(GkCall *call, const GkCandidateSpec *spec, const GkPrepared *prepared)
@@ -287,15 +330,16 @@ gk_select_k(GkCall *call, const GkCandidateSpec *spec, GkSelection *selection)
 	gk_call_check_rows(call);
 	gk_prepare(call->job, &call->arguments.fit, &prepared);
 	references = find_references(call, spec, &prepared);
-	selection->count = spec->count;
-	selection->candidates = gk_allocate_zero(spec->count, sizeof(GkCandidate));
-	for (int i = 0; i < spec->count; i++)
+	begin_selection(spec, selection);
+	for (int turn = 0; turn < spec->count; turn++)
 	{
-		selection->candidates[i].k = spec->candidates[i];
+		int			i = candidate_at(spec, turn);
+
 		try_candidate(call, spec, &prepared, references == NULL ? NULL : &references[i],
 					  &selection->candidates[i]);
+		find_elbows(selection);
+		free_clusters(selection, spec->criterion);
 	}
-	find_elbows(selection);
 	selection->chosen = choose(selection, spec->criterion);
 }
 

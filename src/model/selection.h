@@ -45,6 +45,7 @@ typedef struct GkCandidateSpec
 typedef struct GkCandidate
 {
 	int			k;
+	MemoryContext context;		/* of the clusters of the fit; NULL: they are freed */
 	GkFit		fit;
 	double		within;			/* as in GkQuality */
 	double		figures[GK_FIGURES];	/* NaN = not defined; infinite without any inertia */
@@ -67,8 +68,8 @@ extern bool gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *a
 
 /*
  * Fits each candidate to the rows that the call has read, with its other arguments, as
- * gkmeans_fit() does; measures them all and chooses.  The labels of the last one stay in the
- * engine.  call->arguments.fit.for_model must be set.
+ * gkmeans_fit() does; measures them all and chooses.  Only the chosen one keeps its clusters; the
+ * labels of the last one stay in the engine.  call->arguments.fit.for_model must be set.
  */
 extern void gk_select_k(GkCall *call, const GkCandidateSpec *spec, GkSelection *selection);
 

@@ -224,6 +224,18 @@ is($comparing->query("SELECT count(*) FROM gkmeans.$_ WHERE model = 'public.swol
 cmp_ok($peak_of->() - $peak_before, '<', 40000, 'kB of memory');
 $comparing->quit;
 
+# Candidates of k: only the best one keeps its clusters, of 6 MB here
+for my $criterion (qw(simplified_silhouette elbow))
+{
+	($comparing, $comparing_pid) = new_session($node);
+	$comparing->query('CREATE TABLE many_features AS SELECT array_agg(noise(i, f)::real) AS v FROM generate_series(1, 300) i, generate_series(1, 4000) f GROUP BY i') if $criterion ne 'elbow';
+	$comparing->query("SELECT count(*) FROM gkmeans_fit('many_features', '{v}', 140, max_iter => 1, quality => 'fast')");
+	$peak_before = $peak_of->();
+	is($comparing->query("SELECT count(*) FROM gkmeans_select_k('many_features', '{v}', ARRAY(SELECT generate_series(100, 140)), '$criterion', max_iter => 1, n_init => 1, quality => 'fast', sample => 2)"), 41, "$criterion: candidates");
+	cmp_ok($peak_of->() - $peak_before, '<', 60000, "$criterion: kB of memory");
+	$comparing->quit;
+}
+
 # A server without shared memory left: locks have taken it
 $node->append_conf('postgresql.conf', "max_connections = 1000\nmax_wal_senders = 0\nwal_level = minimal");
 $node->restart;
