@@ -85,10 +85,12 @@ gk_draw_host_memory(uint64 bytes, uint64 taken)
 	GkStatus	status = {.device = -1,.needed = bytes};
 
 	gk_limit_host_memory(&limits, taken);
-	status.allowed = limits.host_memory_limit;
 	strlcpy(status.message, "out of host memory", sizeof(status.message));
 	if (bytes > limits.host_memory_limit)
+	{
 		status.code = GK_NO_HOST_MEMORY;
+		status.allowed = limits.host_memory_limit;
+	}
 	else if (!gk_host_account_draw(bytes))
 		status.code = GK_HOST_MEMORY_REFUSED;
 	gk_check(status);
