@@ -605,13 +605,20 @@ draft_counts(GkDraft *draft, GkModelAttribute number, Jsonb *exported, const cha
 {
 	JsonbValue *array = value_of(exported, key);
 	Datum	   *elements = gk_allocate(count, sizeof(Datum));
+	int64		sum = 0;
 
 	if (array->type != jbvBinary || !JsonContainerIsArray(array->val.binary.data) ||
 		JsonContainerSize(array->val.binary.data) != count)
 		refuse(key);
 	for (int i = 0; i < count; i++)
-		elements[i] = Int64GetDatum(count_of(getIthJsonbValueFromContainer(array->val.binary.data,
-																		  i), key));
+	{
+		int64		rows = count_of(getIthJsonbValueFromContainer(array->val.binary.data, i), key);
+
+		if (rows > GK_MOST_COUNTED - sum)
+			refuse(key);
+		sum += rows;
+		elements[i] = Int64GetDatum(rows);
+	}
 	gk_draft_set(draft, number,
 				 PointerGetDatum(construct_array(elements, count, INT8OID, sizeof(int64),
 												 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));

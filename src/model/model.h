@@ -221,6 +221,9 @@ extern char *gk_row_short_text(const GkModelRow *row, GkModelAttribute number);
 /* True if the version has this status; a text that is too long for one is none. */
 extern bool gk_row_has_status(const GkModelRow *row, const char *status);
 
+/* Rows that all clusters of a version may have. */
+#define GK_MOST_COUNTED (INT64CONST(1) << 62)
+
 /* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL.  Texts are names. */
 extern double *gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count);
 extern double *gk_row_matrix(const GkModelRow *row, GkModelAttribute number, int rows, int columns);

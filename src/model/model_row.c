@@ -355,6 +355,7 @@ gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count)
 {
 	ArrayType  *array = array_of(row, number, INT8OID, count, 0);
 	int64	   *values;
+	int64		sum = 0;
 
 	if (array == NULL)
 		return NULL;
@@ -362,8 +363,11 @@ gk_row_counts(const GkModelRow *row, GkModelAttribute number, int count)
 		damaged(row, number);
 	values = (int64 *) ARR_DATA_PTR(array);
 	for (int i = 0; i < count; i++)
-		if (values[i] < 0)
+	{
+		if (values[i] < 0 || values[i] > GK_MOST_COUNTED - sum)
 			damaged(row, number);
+		sum += values[i];
+	}
 	return values;
 }
 

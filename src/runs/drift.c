@@ -10,7 +10,6 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -78,8 +77,7 @@ count_then(const GkThen *then, int k)
 	int64		all = 0;
 
 	for (int c = 0; then->sizes != NULL && c < k; c++)
-		if (pg_add_s64_overflow(all, then->sizes[c], &all))
-			return 0;
+		all += then->sizes[c];
 	return all;
 }
 
