@@ -75,6 +75,7 @@ find_mean(Cloud *cloud)
 	cloud->mean = gk_allocate_zero(d, sizeof(double));
 	for (int i = 0; i < cloud->count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		total += weight_of(cloud, i);
 		for (int j = 0; j < d; j++)
 			cloud->mean[j] += weight_of(cloud, i) * cloud->points[(int64) i * d + j];

@@ -257,11 +257,14 @@ pack_free(const double *points, int count, int dimension, const bool *is_taken, 
 	int			left = 0;
 
 	for (int j = 0; j < count; j++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (!is_taken[j])
 		{
 			gk_pack_centroid(packed, dimension, left, points + (int64) j * dimension);
 			numbers[left++] = j;
 		}
+	}
 	gk_pack_rest(packed, dimension, left);
 	return left;
 }
@@ -495,7 +498,10 @@ choose(const double *from, int rows, const double *to, int columns, int dimensio
 	double	   *distances = gk_allocate(places, sizeof(double));
 
 	for (int j = 0; j < columns; j++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		gk_pack_centroid(packed, dimension, j, to + (int64) j * dimension);
+	}
 	gk_pack_rest(packed, dimension, columns);
 	for (int i = 0; i < rows; i++)
 	{
