@@ -331,7 +331,7 @@ gk_more_text(int64 count, const char *what)
 const char *
 gk_share_text(double share)
 {
-	if (!isfinite(share))
+	if (!isfinite(100.0 * share))
 		return "n/a";
 	return psprintf(fabs(share) < 0.0995 ? "%.1f %%" : "%.0f %%", 100.0 * share);
 }

@@ -161,9 +161,10 @@ SELECT is(with_inertias('{0,0}'), '{0.001,8.0e-4,6.0e-4,4.0e-4,2.0e-4,0}', 'or z
 UPDATE two SET history = '"x"', k_selection = '[1, null, "a", {"k": "b"}, {"k": 1e400}, {"k": 3, "inertia": 1e400, "silhouette": {}}, {"k": 2}, {"k": 4, "inertia": -1e308}, {"k": 5, "inertia": 1e308}]', drift = '{"psi": 1e308, "clusters": {"a": 1}, "features": [7]}';
 SELECT ok(xml_is_well_formed_document(gkmeans_plot('two', what)), 'odd JSON: ' || what) FROM unnest('{elbow,drift,history}'::text[]) what;
 SELECT fails_with($$SELECT gkmeans_plot('two', 'convergence')$$, '55000', 'odd JSON: convergence');
-UPDATE two SET history = '[{"start": 1e300, "iteration": 5, "inertia": 1e308}, {"start": 2, "iteration": -5, "inertia": 3}, {"start": 3, "iteration": 1, "inertia": -1e308}, [], {"start": 3}]', inertia = 'infinity', drift = '{"psi": -5, "clusters": [{}, {"cluster_id": 1e300, "share_then": -4, "share_now": 1e300}]}', finished_at = '-infinity';
+UPDATE two SET history = '[{"start": 1e300, "iteration": 5, "inertia": 1e308}, {"start": 2, "iteration": -5, "inertia": 3}, {"start": 3, "iteration": 1, "inertia": -1e308}, [], {"start": 3}]', inertia = 'infinity', drift = '{"psi": -5, "clusters": [{}, {"cluster_id": 1e300, "share_then": -4, "share_now": 1.7e308}]}', finished_at = '-infinity';
 SELECT ok(xml_is_well_formed_document(gkmeans_plot('two', what)), 'odder JSON: ' || what) FROM unnest('{convergence,drift}'::text[]) what;
 SELECT ok(xml_is_well_formed_document(gkmeans_report('two')), 'odder JSON: the report');
+SELECT ok(gkmeans_plot('two', 'drift') !~ 'Infinity', 'odder JSON: no infinite shares');
 CREATE FUNCTION damaged(what text, change text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE 'UPDATE fifty SET ' || change;
