@@ -251,7 +251,8 @@ fit_reference(const GkCall *call, const Box *box, int number, const GkReference 
 	MemoryContext before = MemoryContextSwitchTo(gk_job_context(job));
 	GkFitSpec	own = *spec;
 	GkPrepared	prepared;
-	GkFit		fit;
+	MemoryContext clusters = AllocSetContextCreate(CurrentMemoryContext, "gkmeans reference",
+												   ALLOCSET_DEFAULT_SIZES);
 
 	own.rows = box->rows;
 	/* as good as the fit that they are compared with, which may have more rows */
@@ -264,11 +265,15 @@ fit_reference(const GkCall *call, const Box *box, int number, const GkReference 
 	own.is_inner = true;
 	load_reference(job, &own, box, number);
 	gk_prepare(job, &own, &prepared);
+	MemoryContextSwitchTo(clusters);
 	for (int i = 0; i < ks; i++)
 	{
+		GkFit		fit;
+
 		own.k = references[i].k;
 		gk_fit_prepared(job, &own, &prepared, &fit);
 		logarithms[(int64) i * stride] = log_square(&fit, box->rows);
+		MemoryContextReset(clusters);
 	}
 	MemoryContextSwitchTo(before);
 	gk_job_end(job);
