@@ -84,12 +84,27 @@ read_segment(dsm_handle handle, int pid, GkLiveFit *fit)
 	return is_fit;
 }
 
+/* How many locks are those of fits. */
+static int
+count_fits(const LockData *locks)
+{
+	int			count = 0;
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (is_lock_of_fit(&locks->locks[i]))
+			count++;
+	}
+	return count;
+}
+
 /* All fits that run. */
 GkLiveFit *
 gk_live_fits(int *count)
 {
 	LockData   *locks = GetLockStatusData();
-	GkLiveFit  *fits = palloc(Max(locks->nelements, 1) * sizeof(GkLiveFit));
+	GkLiveFit  *fits = palloc(Max(count_fits(locks), 1) * sizeof(GkLiveFit));
 
 	*count = 0;
 	for (int i = 0; i < locks->nelements; i++)
