@@ -114,13 +114,12 @@ add_features(Pass *pass, int64 number, int32 label, const float *features)
 		sums[j] += on_grid(features[j] * scales[j]);
 }
 
-/* The power of two by which values up to a limit have VALUE_BITS bits. */
+/* The power of two by which values up to a limit have VALUE_BITS bits; 0 for equal ones. */
 static double
 scale_for(double limit)
 {
-	int			exponent = limit > 0.0 ? gk_exponent_double(limit) : 0;
-
-	return gk_power_of_two(Min(VALUE_BITS - 1 - exponent, 1000));
+	return limit > 0.0 ? gk_power_of_two(Min(VALUE_BITS - 1 - gk_exponent_double(limit), 1000))
+		: 0.0;
 }
 
 /* Room for the passes. */
