@@ -221,6 +221,9 @@ extern char *gk_row_short_text(const GkModelRow *row, GkModelAttribute number);
 /* True if the version has this status; a text that is too long for one is none. */
 extern bool gk_row_has_status(const GkModelRow *row, const char *status);
 
+/* The most bytes of a name where it is shown again and again. */
+#define GK_MAX_REPEATED_NAME 1000
+
 /* Rows that all clusters of a version may have. */
 #define GK_MOST_COUNTED (INT64CONST(1) << 62)
 

@@ -28,6 +28,17 @@ read_array_column(const GkModelRow *row)
 	return name;
 }
 
+/* The names of features, each of which is shown for every cluster: the beginnings of long ones. */
+static char **
+read_features(const GkModelRow *row, int dimension)
+{
+	char	  **features = gk_row_texts(row, GK_MODEL_FEATURES, dimension);
+
+	for (int j = 0; features != NULL && j < dimension; j++)
+		features[j][pg_mbcliplen(features[j], strlen(features[j]), GK_MAX_REPEATED_NAME)] = '\0';
+	return features;
+}
+
 /* Reads what is known of the clusters of a version. */
 void
 gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
@@ -41,7 +52,7 @@ gk_read_summary(const GkModelRow *row, bool with_deviations, GkSummary *summary)
 	gk_row_shape(row, &summary->k, &summary->dimension, &metric);
 	summary->centroids = gk_row_matrix(row, GK_MODEL_CENTROIDS, summary->k, summary->dimension);
 	summary->array_column = read_array_column(row);
-	summary->features = gk_row_texts(row, GK_MODEL_FEATURES, summary->dimension);
+	summary->features = read_features(row, summary->dimension);
 	if ((summary->features == NULL) != (summary->array_column != NULL))
 		gk_model_is_damaged(row->relation, row->version, "features");
 	summary->ids = gk_row_ids(row, GK_MODEL_CLUSTER_IDS, summary->k);

@@ -21,6 +21,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -289,7 +290,8 @@ names_have_room(const GkModelRow *row, const GkSummary *summary, bool warns)
 		bytes += (double) strlen(summary->features[j]) * summary->k;
 	for (int c = 0; summary->names != NULL && c < summary->k; c++)
 		if (summary->names[c] != NULL)
-			bytes += (double) strlen(summary->names[c]) * summary->dimension;
+			bytes += (double) Min(strlen(summary->names[c]), GK_MAX_REPEATED_NAME) *
+				summary->dimension;
 	if (bytes > MOST_REPEATED && warns)
 		ereport(WARNING,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -445,7 +447,9 @@ put_features(const GkSummary *summary, ReturnSetInfo *result)
 		MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans features",
 													  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext before = MemoryContextSwitchTo(scratch);
-		Datum		name = CStringGetTextDatum(gk_summary_name(summary, c));
+		const char *whole = gk_summary_name(summary, c);
+		Datum		name = PointerGetDatum(cstring_to_text_with_len(whole,
+					pg_mbcliplen(whole, strlen(whole), GK_MAX_REPEATED_NAME)));
 
 		gk_rank_features(summary, c, order);
 		for (int j = 0; j < summary->dimension; j++)

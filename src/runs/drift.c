@@ -28,9 +28,6 @@
 /* The most clusters and features that are recorded. */
 #define MOST_WRITTEN 1000
 
-/* The most bytes of each of their names, so that all is less than GK_MAX_JSON_BYTES. */
-#define MOST_NAME_BYTES 1000
-
 /* Reads what a version records about its rows. */
 void
 gk_read_then(const GkModelRow *row, GkThen *then)
@@ -220,7 +217,7 @@ append_rows(StringInfo json, const char *key, int64 rows)
 static void
 append_name(StringInfo json, const char *name)
 {
-	char	   *beginning = pnstrdup(name, pg_mbcliplen(name, strlen(name), MOST_NAME_BYTES));
+	char	   *beginning = pnstrdup(name, pg_mbcliplen(name, strlen(name), GK_MAX_REPEATED_NAME));
 
 	escape_json(json, beginning);
 	pfree(beginning);

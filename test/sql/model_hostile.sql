@@ -234,8 +234,15 @@ SELECT gkmeans_create_model('wide_model', 'wide', '{v}', 2);
 UPDATE wide_model SET array_column = repeat('v', 1000000);
 SELECT is((SELECT max(octet_length(feature)) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), 63 + length('[5000]'), 'a view names an array as PostgreSQL names a column');
 UPDATE wide_model SET names = ARRAY[repeat('x', 1000000), repeat('y', 1000000)];
-SELECT is((SELECT count(*) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), 0::bigint, 'names that would take 10 GB in a view are left out');
+SELECT is((SELECT row(count(*), max(octet_length(cluster_name)))::text FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), '(10000,1000)', 'a view that repeats names shows the beginnings of long ones');
+SELECT is((SELECT max(octet_length(cluster_name)) FROM gkmeans.clusters WHERE model = 'gk_test.wide_model'), 1000000, 'one that does not shows all of them');
+UPDATE wide_model SET names = ARRAY[repeat('é', 800), repeat('€', 800)];
+SELECT is((SELECT array_agg(DISTINCT length(cluster_name)) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), '{333,500}', 'whole characters of them');
 DROP TABLE wide_model;
+SELECT gkmeans_import_model('vast_model', (SELECT array_agg(array_fill(i::float8, ARRAY[4400])) FROM generate_series(1, 1000) i));
+UPDATE vast_model SET array_column = NULL, features = ARRAY(SELECT repeat('f', 1000) || i FROM generate_series(1, 4400) i), names = ARRAY(SELECT repeat('n', 1000) || i FROM generate_series(1, 1000) i);
+SELECT is((SELECT count(*) FROM gkmeans.centroid_features WHERE model = 'gk_test.vast_model'), 0::bigint, 'names that would take 8.8 GB in a view are left out');
+DROP TABLE vast_model;
 
 -- More rows on the map than any picture has room for
 SELECT gkmeans_create_model('dotted', 'data', '{x,y}', 3);
