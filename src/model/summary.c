@@ -28,6 +28,17 @@ read_array_column(const GkModelRow *row)
 	return name;
 }
 
+/* Bytes of a name where it is shown again and again. */
+int
+gk_repeated_length(const char *name)
+{
+	int			length = (int) strlen(name);
+
+	/* damaged text may end within a character, beyond which PostgreSQL would count */
+	return length <= GK_MAX_REPEATED_NAME ? length
+		: pg_mbcliplen(name, length, GK_MAX_REPEATED_NAME);
+}
+
 /* The names of features, each of which is shown for every cluster: the beginnings of long ones. */
 static char **
 read_features(const GkModelRow *row, int dimension)
@@ -35,7 +46,7 @@ read_features(const GkModelRow *row, int dimension)
 	char	  **features = gk_row_texts(row, GK_MODEL_FEATURES, dimension);
 
 	for (int j = 0; features != NULL && j < dimension; j++)
-		features[j][pg_mbcliplen(features[j], strlen(features[j]), GK_MAX_REPEATED_NAME)] = '\0';
+		features[j][gk_repeated_length(features[j])] = '\0';
 	return features;
 }
 

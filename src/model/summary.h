@@ -57,6 +57,9 @@ extern void gk_end_damage(MemoryContext context, bool warns);
 extern int	gk_summary_id(const GkSummary *summary, int c);
 extern const char *gk_summary_name(const GkSummary *summary, int c);
 
+/* Bytes of a name where it is shown again and again: GK_MAX_REPEATED_NAME, or fewer. */
+extern int	gk_repeated_length(const char *name);
+
 /* The name of a feature. */
 extern const char *gk_summary_feature(const GkSummary *summary, int j);
 

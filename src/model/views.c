@@ -21,7 +21,6 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -290,8 +289,7 @@ names_have_room(const GkModelRow *row, const GkSummary *summary, bool warns)
 		bytes += (double) strlen(summary->features[j]) * summary->k;
 	for (int c = 0; summary->names != NULL && c < summary->k; c++)
 		if (summary->names[c] != NULL)
-			bytes += (double) Min(strlen(summary->names[c]), GK_MAX_REPEATED_NAME) *
-				summary->dimension;
+			bytes += (double) gk_repeated_length(summary->names[c]) * summary->dimension;
 	if (bytes > MOST_REPEATED && warns)
 		ereport(WARNING,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -449,7 +447,7 @@ put_features(const GkSummary *summary, ReturnSetInfo *result)
 		MemoryContext before = MemoryContextSwitchTo(scratch);
 		const char *whole = gk_summary_name(summary, c);
 		Datum		name = PointerGetDatum(cstring_to_text_with_len(whole,
-					pg_mbcliplen(whole, strlen(whole), GK_MAX_REPEATED_NAME)));
+																	gk_repeated_length(whole)));
 
 		gk_rank_features(summary, c, order);
 		for (int j = 0; j < summary->dimension; j++)

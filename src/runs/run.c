@@ -154,8 +154,10 @@ beginning_of(const char *message)
 
 	if (message == NULL)
 		return "missing error text";
-	length = pg_mbcliplen(message, strlen(message), MOST_MESSAGE);
-	return message[length] == '\0' ? message : psprintf("%.*s...", length, message);
+	length = (int) strlen(message);
+	if (length <= MOST_MESSAGE)
+		return message;
+	return psprintf("%.*s...", pg_mbcliplen(message, length, MOST_MESSAGE), message);
 }
 
 /* The row of a run that failed. */

@@ -56,5 +56,15 @@ for my $encoding ('UTF8', 'LATIN1', 'EUC_JP', 'SQL_ASCII', 'WIN1252', 'MULE_INTE
 	is($node->safe_psql($database, "SELECT count(svg) FROM gkmeans.plots"), 2, "$encoding: the view");
 }
 
+# Text that ends within a character, as settings of roles bring it from a database without an encoding
+$node->safe_psql('postgres', 'CREATE ROLE foreigner');
+$node->safe_psql('sql_ascii', q{ALTER ROLE foreigner SET search_path = E'xxxxxx\xc2'});
+for my $changed (q{names = ARRAY[cut, 'z']}, q{names = NULL, array_column = NULL, features = ARRAY[cut]})
+{
+	$node->safe_psql('utf8', "UPDATE m SET $changed FROM (SELECT split_part(setconfig[1], '\"', 2) AS cut FROM pg_db_role_setting WHERE setrole = 'foreigner'::regrole) s");
+	my $column = $changed =~ /features/ ? 'feature' : 'cluster_name';
+	is($node->safe_psql('utf8', "SELECT encode(textsend($column), 'hex') FROM gkmeans.centroid_features WHERE cluster_id = 0"), '787878787878c2', "damaged text of a $column");
+}
+
 end_server($node);
 done_testing();
