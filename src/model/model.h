@@ -224,8 +224,8 @@ extern bool gk_row_has_status(const GkModelRow *row, const char *status);
 /* The most bytes of a name where it is shown again and again. */
 #define GK_MAX_REPEATED_NAME 1000
 
-/* Rows that all clusters of a version may have. */
-#define GK_MOST_COUNTED (INT64CONST(1) << 62)
+/* Rows that all clusters of a version may have together. */
+#define GK_MOST_COUNTED (INT64CONST(1) << 61)
 
 /* An array of `count` elements (or rows × columns), palloc'd; NULL for NULL.  Texts are names. */
 extern double *gk_row_doubles(const GkModelRow *row, GkModelAttribute number, int count);
