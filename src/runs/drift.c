@@ -12,7 +12,6 @@
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -24,8 +23,9 @@
 #include "drift.h"
 #include "fitted.h"
 #include "scorer.h"
+#include "summary.h"
 
-/* The most clusters and features that are recorded. */
+/* The most clusters and features that are recorded, so that all is less than GK_MAX_JSON_BYTES. */
 #define MOST_WRITTEN 1000
 
 /* Reads what a version records about its rows. */
@@ -217,7 +217,7 @@ append_rows(StringInfo json, const char *key, int64 rows)
 static void
 append_name(StringInfo json, const char *name)
 {
-	char	   *beginning = pnstrdup(name, pg_mbcliplen(name, strlen(name), GK_MAX_REPEATED_NAME));
+	char	   *beginning = pnstrdup(name, gk_repeated_length(name));
 
 	escape_json(json, beginning);
 	pfree(beginning);
