@@ -202,9 +202,10 @@ append_double(StringInfo query, const char *name, const GkColumn *described)
 {
 	if (described->element == GK_NUMERIC)
 		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
+						 " AND %s OPERATOR(pg_catalog.<>) 'NaN'"
 						 " THEN 'infinity' WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) "
 						 LEAST_CAST " THEN 0 ELSE CAST(%s AS pg_catalog.float8) END",
-						 name, name, name);
+						 name, name, name, name);
 	else if (described->element == GK_BOOL)
 		appendStringInfo(query, "CAST(CAST(%s AS pg_catalog.int4) AS pg_catalog.float8)", name);
 	else

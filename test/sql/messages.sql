@@ -66,6 +66,8 @@ UPDATE wide SET "Field 150" = 1e200;
 SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2, nulls => 'error')$$, '22023', 'too large, in one of 200 columns', 'column "Field 150" is too large for real');
 SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2)$$, '22023', 'no usable row among 200 columns', NULL, '^10 rows were read: column "Field 150" is NaN, infinite or too large in all of them\.$', 'abs\(column\) < 1e38');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT CASE WHEN abs("Field 150") < 1e38 THEN "Field 150" ELSE 0 END AS x FROM wide', '{x}', 1)), 1, 'which helps');
+SELECT fails_with((SELECT format('SELECT * FROM gkmeans_fit(%L, k => 1, nulls => ''error'')', 'SELECT ' || string_agg(format('%L::numeric AS c%s', CASE WHEN i = 50 THEN special ELSE '1' END, i), ', '))
+	FROM generate_series(1, 120) i), '22023', special || ' as numeric among 120 columns', message) FROM (VALUES ('NaN', 'column "c50" is NaN'), ('-infinity', 'column "c50" is infinite')) v(special, message);
 SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, ''{v}'', 1, nulls => ''error'')', source), '22004', left(source, 60), 'element 5 of column "v" is NULL', detail) FROM (VALUES
 	('SELECT ARRAY[1, 2, 3, 4, NULL]::int[] AS v', '^The row \(\{1,2,3,4,NULL\}\) cannot'),
 	('SELECT array_fill(7::float8, ''{4}'') || NULL::float8 || array_fill(7::float8, ''{40000}'') AS v', '^The row \(\{7,7,7,7,NULL,7,7.{40,60}\.\.\.\) cannot'),
