@@ -28,7 +28,7 @@ OBJS = \
 	$(addprefix src/rows/, $(addsuffix .o, acting citus decode drain feature_hint feed feed_aggregate feed_pass \
 		feed_receiver feeder id_parts lanes numeric_value own_function reading ring row_ids scalars share shift \
 		snapshot_rows source source_aggregates source_changes source_choice source_columns source_functions source_keys \
-		source_names source_origins source_plan source_query source_tables source_text subtransaction unusable)) \
+		source_levels source_names source_origins source_plan source_query source_tables source_text subtransaction unusable)) \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest pilot prepare \
 		quantiles sample search seed)) \
 	$(addprefix src/nodes/, $(addsuffix .o, citus_plan citus_sources cluster cluster_ids cluster_labels \

@@ -7,7 +7,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/sysattr.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
@@ -16,13 +15,21 @@
 #include "nodes/primnodes.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
-#include "rewrite/prs2lock.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "source_keys.h"
+#include "source_levels.h"
 #include "source_query.h"
+
+/* A search for keys. */
+typedef struct Search
+{
+	GkTrail    *trail;
+	const char *kind;			/* of the last key that was found */
+} Search;
+
+static bool is_key(Search *search, const GkLevel *level, int column);
 
 /* True if a column is GENERATED … AS IDENTITY. */
 static bool
@@ -39,102 +46,97 @@ is_identity(Oid relation_id, AttrNumber column)
 	return found;
 }
 
-/* The query of a view; get_view_query() does not take materialised views. */
-Query *
-gk_view_query(Relation view)
-{
-	RuleLock   *rules = view->rd_rules;
-
-	for (int i = 0; rules != NULL && i < rules->numLocks; i++)
-		if (rules->rules[i]->event == CMD_SELECT)
-			return linitial_node(Query, rules->rules[i]->actions);
-	return NULL;
-}
-
-/* Looks through a view, materialised or not. */
-static const char *
-key_of_view(Oid relation_id, AttrNumber column)
-{
-	Relation	view = relation_open(relation_id, AccessShareLock);
-	Query	   *query = gk_view_query(view);
-	const char *key = NULL;
-
-	if (column > 0 && query != NULL)
-		key = gk_key_of_column(query, column);
-	relation_close(view, NoLock);
-	return key;
-}
-
-/* The kind of key that a column of a relation is, NULL if none. */
-static const char *
-key_of_relation(Oid relation_id, AttrNumber column)
+/* Looks at a column of a relation, and through a view, materialised or not. */
+static bool
+is_key_of_relation(Search *search, Oid relation_id, AttrNumber column)
 {
 	char		kind = get_rel_relkind(relation_id);
 	Oid			constraint;
 
 	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
-		return key_of_view(relation_id, column);
+	{
+		GkLevel		level = {.query = gk_open_view(search->trail, relation_id)};
+
+		return column > 0 && level.query != NULL && is_key(search, &level, column);
+	}
 	if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber,
 					  get_primary_key_attnos(relation_id, true, &constraint)))
-		return "primary key";
-	return is_identity(relation_id, column) ? "identity" : NULL;
+		search->kind = "primary key";
+	else if (is_identity(relation_id, column))
+		search->kind = "identity";
+	else
+		return false;
+	return true;
 }
 
-/* The kind of key that a column is on all sides of a UNION, INTERSECT or EXCEPT. */
-static const char *
-key_of_branches(const Query *query, const Node *branch, int column)
+/* Looks at all sides of a UNION, INTERSECT or EXCEPT. */
+static bool
+is_key_of_branches(Search *search, const GkLevel *level, const Node *branch, int column)
 {
 	const SetOperationStmt *operation = (const SetOperationStmt *) branch;
+	GkLevel		inner = {.outer = level};
 
-	if (IsA(branch, RangeTblRef))
-		return gk_key_of_column(rt_fetch(((const RangeTblRef *) branch)->rtindex,
-										 query->rtable)->subquery, column);
-	if (key_of_branches(query, operation->larg, column) == NULL)
-		return NULL;
-	return key_of_branches(query, operation->rarg, column);
+	check_stack_depth();
+	if (IsA(branch, SetOperationStmt))
+		return is_key_of_branches(search, level, operation->larg, column) &&
+			is_key_of_branches(search, level, operation->rarg, column);
+	inner.query = rt_fetch(((const RangeTblRef *) branch)->rtindex, level->query->rtable)->subquery;
+	return is_key(search, &inner, column);
 }
 
-/* The query of a subquery or a common table expression in FROM, NULL if it is neither. */
-static const Query *
-query_of_table(const Query *query, const RangeTblEntry *table)
+/* Looks at a column of a subquery or a common table expression in FROM. */
+static bool
+is_key_of_table(Search *search, const GkLevel *level, const Var *reference)
 {
-	ListCell   *cell;
+	const RangeTblEntry *table = rt_fetch(reference->varno, level->query->rtable);
+	GkLevel		inner = {.query = table->subquery,.outer = level};
 
-	if (table->rtekind == RTE_SUBQUERY)
-		return table->subquery;
-	if (table->rtekind != RTE_CTE || table->ctelevelsup > 0)
-		return NULL;
-	foreach(cell, query->cteList)
-	{
-		const CommonTableExpr *expression = lfirst_node(CommonTableExpr, cell);
+	if (table->rtekind == RTE_CTE)
+		inner = gk_level_of_with(level, table);
+	else if (table->rtekind != RTE_SUBQUERY)
+		return false;
+	return is_key(search, &inner, reference->varattno);
+}
 
-		if (strcmp(expression->ctename, table->ctename) == 0)
-			return castNode(Query, expression->ctequery);
-	}
-	return NULL;
+/*
+ * True if an output column of a query is a key wherever it comes from.  What was seen before is
+ * either no key, then all has ended, or adds nothing.
+ */
+static bool
+is_key(Search *search, const GkLevel *level, int column)
+{
+	const Query *query = level->query;
+	TargetEntry *entry = get_tle_by_resno(query->targetList, column);
+	const Var  *reference;
+
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	/* SEARCH and CYCLE add columns to a WITH query that its target list does not have */
+	if (entry == NULL)
+		return false;
+	if (!gk_is_new(search->trail, query, column))
+		return true;
+	if (OidIsValid(entry->resorigtbl))
+		return is_key_of_relation(search, entry->resorigtbl, entry->resorigcol);
+	if (query->setOperations != NULL)
+		return is_key_of_branches(search, level, query->setOperations, column);
+	reference = (const Var *) gk_query_column(query, entry);
+	if (!IsA(reference, Var) || reference->varattno <= 0)
+		return false;
+	return is_key_of_table(search, gk_outer_level(level, reference->varlevelsup), reference);
 }
 
 /* The kind of key that an output column of a query is. */
 const char *
 gk_key_of_column(const Query *query, int column)
 {
-	TargetEntry *entry = get_tle_by_resno(query->targetList, column);
-	const Var  *var;
-	const Query *from;
+	GkLevel		level = {.query = query};
+	GkTrail		trail;
+	Search		search = {.trail = &trail};
+	bool		found;
 
-	check_stack_depth();
-	/* views of unions of views may be without end, for the planner as well */
-	CHECK_FOR_INTERRUPTS();
-	/* SEARCH and CYCLE add columns to a WITH query that its target list does not have */
-	if (entry == NULL)
-		return NULL;
-	if (OidIsValid(entry->resorigtbl))
-		return key_of_relation(entry->resorigtbl, entry->resorigcol);
-	if (query->setOperations != NULL)
-		return key_of_branches(query, query->setOperations, column);
-	var = (const Var *) gk_query_column(query, entry);
-	if (!IsA(var, Var) || var->varlevelsup > 0 || var->varattno <= 0)
-		return NULL;
-	from = query_of_table(query, rt_fetch(var->varno, query->rtable));
-	return from != NULL ? gk_key_of_column(from, var->varattno) : NULL;
+	gk_begin_trail(&trail);
+	found = is_key(&search, &level, column);
+	gk_end_trail(&trail);
+	return found ? search.kind : NULL;
 }

@@ -7,7 +7,6 @@
 #include "postgres.h"
 
 #include "nodes/parsenodes.h"
-#include "utils/relcache.h"
 
 /*
  * "primary key" or "identity" if an output column of the query, counted from 1, is such a
@@ -15,8 +14,5 @@
  * UNION.
  */
 extern const char *gk_key_of_column(const Query *query, int column);
-
-/* The query of a view, materialised or not; NULL of anything else. */
-extern Query *gk_view_query(Relation view);
 
 #endif							/* GK_SOURCE_KEYS_H */

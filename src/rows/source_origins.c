@@ -7,55 +7,34 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
-#include "source_keys.h"
+#include "source_levels.h"
 #include "source_origins.h"
 #include "source_tables.h"
-
-/* A query, and those around it, to which its references may lead. */
-typedef struct Level
-{
-	const Query *query;
-	const struct Level *outer;
-} Level;
-
-/*
- * A column of a query or of an entry of FROM that was followed already: recursive queries come back
- * to it, and expressions may name it often.
- */
-typedef struct Visit
-{
-	const void *place;
-	int64		column;
-} Visit;
 
 /* A search for a column of a table. */
 typedef struct Search
 {
 	List	   *family;			/* of the table, gk_family_of() */
 	const char *column;
-	const Level *level;			/* of the expression */
-	HTAB	   *visits;
-	List	  **views;			/* of Relation, open so that their queries stay in place */
+	const GkLevel *level;		/* of the expression */
+	GkTrail    *trail;
 	List	  **strangers;		/* OIDs of tables that are neither of the family nor its parents */
 } Search;
 
 static bool depends(Node *node, void *context);
-static bool output_depends(const Search *search, const Level *level, int column);
+static bool output_depends(const Search *search, const GkLevel *level, int column);
 
 /* The same search in an expression of another query. */
 static bool
-depends_at(const Search *search, const Level *level, const void *node)
+depends_at(const Search *search, const GkLevel *level, const void *node)
 {
 	Search		inner = *search;
 
@@ -63,23 +42,12 @@ depends_at(const Search *search, const Level *level, const void *node)
 	return depends(unconstify(void *, node), &inner);
 }
 
-/* True if a column was not followed before; 0 is all that a place computes. */
-static bool
-is_new(const Search *search, const void *place, int column)
-{
-	Visit		visit = {.place = place,.column = column};
-	bool		found;
-
-	hash_search(search->visits, &visit, HASH_ENTER, &found);
-	return !found;
-}
-
 /* Follows an output column through all sides of a UNION, INTERSECT or EXCEPT. */
 static bool
-branch_depends(const Search *search, const Level *level, const Node *branch, int column)
+branch_depends(const Search *search, const GkLevel *level, const Node *branch, int column)
 {
 	const SetOperationStmt *operation = (const SetOperationStmt *) branch;
-	Level		inner = {.outer = level};
+	GkLevel		inner = {.outer = level};
 
 	check_stack_depth();
 	if (IsA(branch, SetOperationStmt))
@@ -91,7 +59,7 @@ branch_depends(const Search *search, const Level *level, const Node *branch, int
 
 /* Follows an output column of a query, all of them for number 0. */
 static bool
-output_depends(const Search *search, const Level *level, int column)
+output_depends(const Search *search, const GkLevel *level, int column)
 {
 	const Query *query = level->query;
 	const TargetEntry *entry;
@@ -100,7 +68,7 @@ output_depends(const Search *search, const Level *level, int column)
 	for (int i = 1; column == 0 && i <= list_length(query->targetList); i++)
 		if (output_depends(search, level, i))
 			return true;
-	if (column == 0 || !is_new(search, query, column))
+	if (column == 0 || !gk_is_new(search->trail, query, column))
 		return false;
 	if (query->setOperations != NULL)
 		return branch_depends(search, level, query->setOperations, column);
@@ -108,26 +76,11 @@ output_depends(const Search *search, const Level *level, int column)
 	return entry != NULL && depends_at(search, level, entry->expr);
 }
 
-/* Opens a view until the search ends. */
-static Relation
-open_view(const Search *search, Oid view_id)
-{
-	Relation	view;
-	ListCell   *cell;
-
-	foreach(cell, *search->views)
-		if (RelationGetRelid((Relation) lfirst(cell)) == view_id)
-			return lfirst(cell);
-	view = relation_open(view_id, AccessShareLock);
-	*search->views = lappend(*search->views, view);
-	return view;
-}
-
 /* Follows a column of a view, materialised or not; all of them for number 0. */
 static bool
 view_depends(const Search *search, Oid view_id, AttrNumber column)
 {
-	Level		level = {.query = gk_view_query(open_view(search, view_id))};
+	GkLevel		level = {.query = gk_open_view(search->trail, view_id)};
 
 	return column >= 0 && level.query != NULL && output_depends(search, &level, column);
 }
@@ -156,30 +109,19 @@ table_depends(const Search *search, const RangeTblEntry *table, AttrNumber colum
 
 /* Follows a column of a common table expression. */
 static bool
-with_depends(const Search *search, const Level *level, const RangeTblEntry *table, int column)
+with_depends(const Search *search, const GkLevel *level, const RangeTblEntry *table, int column)
 {
-	ListCell   *cell;
+	GkLevel		with = gk_level_of_with(level, table);
 
-	for (Index i = 0; i < table->ctelevelsup; i++)
-		level = level->outer;
-	foreach(cell, level->query->cteList)
-	{
-		const CommonTableExpr *expression = lfirst_node(CommonTableExpr, cell);
-		Level		inner = {.query = (const Query *) expression->ctequery,.outer = level};
-
-		if (strcmp(expression->ctename, table->ctename) != 0)
-			continue;
-		/* SEARCH and CYCLE make columns of others */
-		if (column > list_length(inner.query->targetList))
-			column = 0;
-		return output_depends(search, &inner, column);
-	}
-	return false;
+	/* SEARCH and CYCLE make columns of others */
+	if (column > list_length(with.query->targetList))
+		column = 0;
+	return output_depends(search, &with, column);
 }
 
 /* Follows a column of a list of rows, all of them for number 0. */
 static bool
-values_depend(const Search *search, const Level *level, List *rows, int column)
+values_depend(const Search *search, const GkLevel *level, List *rows, int column)
 {
 	ListCell   *cell;
 
@@ -192,7 +134,7 @@ values_depend(const Search *search, const Level *level, List *rows, int column)
 
 /* Follows a column of what FROM lists beside tables and queries; all of them for number 0. */
 static bool
-entry_depends(const Search *search, const Level *level, const RangeTblEntry *table, int column)
+entry_depends(const Search *search, const GkLevel *level, const RangeTblEntry *table, int column)
 {
 	switch (table->rtekind)
 	{
@@ -216,29 +158,30 @@ entry_depends(const Search *search, const Level *level, const RangeTblEntry *tab
 
 /* Follows a reference to what FROM lists. */
 static bool
-reference_depends(const Search *search, const Level *level, const Var *reference)
+reference_depends(const Search *search, const GkLevel *level, const Var *reference)
 {
 	const RangeTblEntry *table = rt_fetch(reference->varno, level->query->rtable);
 	int			column = reference->varattno;
-	Level		inner = {.query = table->subquery,.outer = level};
+	GkLevel		inner = {.query = table->subquery,.outer = level};
 
 	check_stack_depth();
 	switch (table->rtekind)
 	{
 		case RTE_RELATION:
-			return is_new(search, table, column) && table_depends(search, table, column);
+			return gk_is_new(search->trail, table, column) && table_depends(search, table, column);
 		case RTE_SUBQUERY:
 			return output_depends(search, &inner, column);
 		case RTE_CTE:
 			return with_depends(search, level, table, column);
 		default:
-			return is_new(search, table, column) && entry_depends(search, level, table, column);
+			return gk_is_new(search->trail, table, column) &&
+				entry_depends(search, level, table, column);
 	}
 }
 
 /* Follows what rows are sorted or grouped by. */
 static bool
-clauses_depend(const Search *search, const Level *level, List *clauses)
+clauses_depend(const Search *search, const GkLevel *level, List *clauses)
 {
 	ListCell   *cell;
 
@@ -253,7 +196,7 @@ clauses_depend(const Search *search, const Level *level, List *clauses)
 static bool
 window_depends(const Search *search, const WindowFunc *function)
 {
-	const Level *level = search->level;
+	const GkLevel *level = search->level;
 	ListCell   *cell;
 
 	foreach(cell, level->query->windowClause)
@@ -261,7 +204,7 @@ window_depends(const Search *search, const WindowFunc *function)
 		const WindowClause *window = lfirst_node(WindowClause, cell);
 
 		if (window->winref == function->winref)
-			return is_new(search, window, 0) &&
+			return gk_is_new(search->trail, window, 0) &&
 				(clauses_depend(search, level, window->partitionClause) ||
 				 clauses_depend(search, level, window->orderClause) ||
 				 depends_at(search, level, window->startOffset) ||
@@ -274,11 +217,10 @@ window_depends(const Search *search, const WindowFunc *function)
 static bool
 groups_depend(const Search *search, const Aggref *aggregate)
 {
-	const Level *level = search->level;
+	const GkLevel *level = gk_outer_level(search->level, aggregate->agglevelsup);
 
-	for (Index i = 0; i < aggregate->agglevelsup; i++)
-		level = level->outer;
-	return level->query->groupClause != NIL && is_new(search, level->query->groupClause, 0) &&
+	return level->query->groupClause != NIL &&
+		gk_is_new(search->trail, level->query->groupClause, 0) &&
 		clauses_depend(search, level, level->query->groupClause);
 }
 
@@ -287,8 +229,8 @@ static bool
 depends(Node *node, void *context)
 {
 	const Search *search = context;
-	const Level *level = search->level;
-	Level		inner = {.query = (const Query *) node,.outer = level};
+	const GkLevel *level = search->level;
+	GkLevel		inner = {.query = (const Query *) node,.outer = level};
 	Search		within = *search;
 
 	check_stack_depth();
@@ -296,18 +238,15 @@ depends(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
-	{
-		for (Index i = 0; i < ((Var *) node)->varlevelsup; i++)
-			level = level->outer;
-		return reference_depends(search, level, (const Var *) node);
-	}
+		return reference_depends(search, gk_outer_level(level, ((Var *) node)->varlevelsup),
+								 (const Var *) node);
 	if ((IsA(node, WindowFunc) && window_depends(search, (const WindowFunc *) node)) ||
 		(IsA(node, Aggref) && groups_depend(search, (const Aggref *) node)))
 		return true;
 	if (!IsA(node, Query))
 		return expression_tree_walker(node, depends, context);
 	within.level = &inner;
-	return is_new(search, node, 0) &&
+	return gk_is_new(search->trail, node, 0) &&
 		query_tree_walker((Query *) node, depends, &within, QTW_IGNORE_JOINALIASES);
 }
 
@@ -316,23 +255,17 @@ bool
 gk_are_made_of(const Query *query, const int *outputs, int count, Oid relation_id,
 			   const char *column)
 {
-	Level		level = {.query = query};
-	HASHCTL		visit = {.keysize = sizeof(Visit),.entrysize = sizeof(Visit)};
-	List	   *views = NIL;
+	GkLevel		level = {.query = query};
+	GkTrail		trail;
 	List	   *strangers = NIL;
-	Search		search = {.column = column,.level = &level,.views = &views,.strangers = &strangers};
+	Search		search = {.column = column,.level = &level,.trail = &trail,.strangers = &strangers};
 	bool		found = false;
-	ListCell   *cell;
 
-	visit.hcxt = CurrentMemoryContext;
-	search.visits = hash_create("columns", 64, &visit, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	gk_begin_trail(&trail);
 	search.family = gk_family_of(relation_id);
 	for (int i = 0; i < count && !found; i++)
 		found = output_depends(&search, &level, outputs[i]);
-	foreach(cell, views)
-		relation_close(lfirst(cell), NoLock);
-	hash_destroy(search.visits);
-	list_free(views);
+	gk_end_trail(&trail);
 	list_free(strangers);
 	list_free(search.family);
 	return found;

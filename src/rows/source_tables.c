@@ -17,7 +17,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "source_keys.h"
+#include "source_levels.h"
 #include "source_tables.h"
 
 /* A search for the columns of a table. */

@@ -46,6 +46,7 @@ CREATE MATERIALIZED VIEW stored AS SELECT number, x FROM a_view;
 CREATE VIEW joined AS SELECT k.id, t.shop, k.x, t.x AS other FROM by_key k JOIN by_two t ON k.id = t.day;
 CREATE VIEW united AS SELECT id, x FROM by_key UNION ALL SELECT id, x FROM by_identity UNION SELECT id, x FROM parts;
 CREATE VIEW half_united AS SELECT id, x FROM by_key UNION ALL SELECT code, x FROM by_unique;
+CREATE VIEW with_of_with AS WITH u AS (SELECT id, x FROM by_key UNION ALL SELECT id, x FROM parts), v AS (SELECT * FROM u) SELECT x, id FROM v;
 CREATE EXTENSION IF NOT EXISTS file_fdw;
 CREATE SERVER gk_files FOREIGN DATA WRAPPER file_fdw;
 CREATE FOREIGN TABLE lines (id int, x float8) SERVER gk_files OPTIONS (program 'printf "1,1\n2,9\n"', format 'csv');
@@ -66,6 +67,17 @@ SELECT is(taken(source), features, source) FROM (VALUES
 	('SELECT * FROM (SELECT id, x FROM by_key EXCEPT SELECT code, x FROM by_unique) e', '{id,x}'),
 	('SELECT * FROM by_key JOIN by_identity USING (id, x)', '{x,y,flag}'), ('SELECT * FROM by_key NATURAL LEFT JOIN parts', '{x,y,flag}'),
 	('SELECT l.id, k.x FROM by_key k, LATERAL (SELECT k.id) l', '{x}'), ('VALUES (1, 2.5), (3, 4)', '{column1,column2}'),
+	('WITH u AS (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts), v AS (SELECT x, id FROM u WHERE x > 0) SELECT * FROM v', '{x}'),
+	('WITH u AS (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) SELECT * FROM (SELECT * FROM u) q', '{x}'),
+	('WITH u AS (SELECT id, x FROM by_key UNION ALL SELECT code, x FROM by_unique) SELECT * FROM (SELECT * FROM u) q', '{id,x}'),
+	('WITH u AS (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) SELECT id, x FROM u WHERE x > 2 UNION SELECT id, x FROM u WHERE x <= 2', '{x}'),
+	('WITH RECURSIVE w AS (SELECT id, x FROM by_key UNION ALL SELECT b.id, w.x FROM by_key b JOIN w ON b.id = w.id + 1), v AS (SELECT * FROM w) SELECT * FROM v', '{x}'),
+	('WITH RECURSIVE w AS (SELECT id, x FROM by_key UNION SELECT id, (x * 2)::real FROM w WHERE x < 2) SELECT * FROM w', '{x}'),
+	('WITH RECURSIVE w AS (SELECT id, id AS a, x FROM by_key UNION SELECT id, (x + 1)::int, (x * 2)::real FROM w WHERE x < 2) SELECT * FROM w', '{a,x}'),
+	('WITH RECURSIVE w AS (SELECT id, id AS a, x FROM by_key UNION SELECT a, id, (x * 2)::real FROM w WHERE x < 2) SELECT * FROM w', '{x}'),
+	('WITH RECURSIVE w AS (SELECT id, code::int AS a, x FROM by_key JOIN by_unique USING (x) UNION SELECT a, id, (x * 2)::real FROM w WHERE x < 2) SELECT * FROM w', '{id,a,x}'),
+	('SELECT l.number, u.x FROM (SELECT id, x FROM by_key UNION ALL SELECT * FROM parts) u, LATERAL (SELECT u.id AS number) l', '{x}'),
+	('with_of_with', '{x}'),
 	('SELECT max(id) AS id, x FROM by_key GROUP BY x', '{id,x}'), ('SELECT DISTINCT ON (x) id, x FROM by_key ORDER BY x', '{x}')) v(source, features);
 
 -- Nothing to take
