@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "common/shortest_dec.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -1042,14 +1043,25 @@ run_fit(Refit *refit)
 	gk_draft_figures(&refit->draft, &refit->call);
 }
 
+/* A drift in two digits, or in all of them if these would not be below the limit. */
+static char *
+text_below(double psi, double limit)
+{
+	char	   *text = psprintf("%.2g", psi);
+
+	return strtod(text, NULL) < limit ? text : double_to_shortest_decimal(psi);
+}
+
 /* Records only the drift; the labels are those of the deployed version. */
 static void
 run_check(Refit *refit)
 {
 	GkRefitResult *result = refit->result;
+	double		limit = refit->spec->only_if_drift;
 
 	result->status = "checked";
-	result->outcome = psprintf("psi %.2g, below %g", result->psi, refit->spec->only_if_drift);
+	result->outcome = psprintf("psi %s, below %s", text_below(result->psi, limit),
+							   double_to_shortest_decimal(limit));
 	result->outcome = MemoryContextStrdup(refit->context, result->outcome);
 	gk_draft_set(&refit->draft, GK_MODEL_ROWS_READ, Int64GetDatum(refit->call.rows.read));
 	gk_draft_set(&refit->draft, GK_MODEL_ROWS_USED, Int64GetDatum(result->rows));

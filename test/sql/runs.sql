@@ -91,6 +91,9 @@ SELECT count(*) FROM gkmeans_fit('kinds', '{x,y}', 7);
 SELECT is(row(status, deployed, rows, moved, inertia)::text, '(checked,f,100,,)', 'only_if_drift') FROM gkmeans_refit('m', only_if_drift => 10);
 SELECT is(row(k, k_effective)::text, '(7,7)', 'the last fit is the one before, since nothing was fitted') FROM gkmeans_last_fit();
 SELECT is(row(status, psi IS NOT NULL, k, centroids IS NULL, drift ? 'clusters', outcome ~ '^psi 0\.\d+, below 10$')::text, '(checked,t,,t,t,t)', 'its row') FROM m, LATERAL (SELECT (drift ->> 'psi')::float8 AS psi) p WHERE version = (SELECT max(version) FROM m);
+SELECT ok(below[1]::float8 < below[2]::float8, format('a drift just below the limit is shown below it: %s', outcome)) FROM
+	(SELECT r.outcome, regexp_match(r.outcome, '^psi (.*), below (.*)$') AS below FROM gkmeans_refit('m', only_if_drift =>
+		(SELECT (drift ->> 'psi')::float8 * (1 + 1e-9) FROM m ORDER BY version DESC LIMIT 1)) r) o;
 DELETE FROM kind_labels WHERE id <= 10;
 SELECT gkmeans_refit('m', only_if_drift => 10);
 SELECT is(count(*)::int, 100, 'a check writes the labels as well') FROM kind_labels;
