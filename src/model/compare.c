@@ -38,6 +38,7 @@
 #include "source_columns.h"
 #include "source_query.h"
 #include "sql_function.h"
+#include "summary.h"
 #include "sql_values.h"
 #include "table_name.h"
 
@@ -327,7 +328,11 @@ names_of(const GkModel *model)
 	Datum	   *names = gk_allocate(model->k, sizeof(Datum));
 
 	for (int place = 0; place < model->k; place++)
-		names[place] = CStringGetTextDatum(gk_cluster_name(model, place));
+	{
+		const char *name = gk_cluster_name(model, place);
+
+		names[place] = PointerGetDatum(cstring_to_text_with_len(name, gk_repeated_length(name)));
+	}
 	return names;
 }
 
