@@ -79,6 +79,9 @@ choose_name(View *view, const char *name)
 {
 	char	   *chosen = makeObjectName(name[0] != '\0' ? name : "feature", NULL, NULL);
 
+	/* no more of a long name than a column keeps: there may be as many tries as columns */
+	if (strlen(name) >= NAMEDATALEN)
+		name = pstrdup(chosen);
 	for (int number = 2; is_used(view, chosen); number++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -145,7 +148,17 @@ describe_scored(View *view)
 		append_own(view, psprintf("s.%s", quote_identifier(lfirst(cell))), lfirst(cell));
 }
 
-/* The clusters, with a column for each feature, which is found by its name. */
+/* The place of a feature among the numbers, by its name; of a name that views cut, as it is now. */
+static const char *
+place_of(const char *feature, int j)
+{
+	if (strlen(feature) > GK_MAX_REPEATED_NAME)
+		return psprintf("%d", j + 1);
+	return psprintf("(f.places OPERATOR(pg_catalog.->>) %s)::pg_catalog.int4",
+					quote_literal_cstr(feature));
+}
+
+/* The clusters, with a column for each feature. */
 static void
 describe_clusters(View *view)
 {
@@ -171,8 +184,7 @@ describe_clusters(View *view)
 	{
 		const char *feature = gk_feature_name(model, j);
 
-		appendStringInfo(&features, ",\n    (f.numbers)[(f.places OPERATOR(pg_catalog.->>) %s)"
-						 "::pg_catalog.int4] AS %s", quote_literal_cstr(feature),
+		appendStringInfo(&features, ",\n    (f.numbers)[%s] AS %s", place_of(feature, j),
 						 quote_identifier(choose_name(view, feature)));
 	}
 	for (int i = 0; i < lengthof(own); i++)

@@ -33,12 +33,19 @@
 /* The most features in a HINT. */
 #define MOST_LISTED 50
 
-/* The name of a feature. */
+/* The name of a feature; that of an array is a column's, of which PostgreSQL keeps no more. */
 char *
 gk_feature_name(const GkModel *model, int feature)
 {
-	return model->features != NULL ? pstrdup(model->features[feature])
-		: psprintf("%s[%d]", model->array_column, feature + 1);
+	const char *array = model->array_column;
+	int			length;
+
+	if (model->features != NULL)
+		return pstrdup(model->features[feature]);
+	length = (int) strnlen(array, NAMEDATALEN);
+	if (length == NAMEDATALEN)
+		length = pg_mbcliplen(array, length, NAMEDATALEN - 1);
+	return psprintf("%.*s[%d]", length, array, feature + 1);
 }
 
 /* The id of the cluster at a position. */

@@ -231,8 +231,11 @@ SELECT results_eq($$SELECT gkmeans_predict('good', CASE i WHEN 1 THEN before_cha
 -- Names of a megabyte, which the views would repeat for each cluster and feature
 CREATE TABLE wide AS SELECT i, array_fill((i % 7)::float8, ARRAY[5000]) AS v FROM generate_series(1, 9) i;
 SELECT gkmeans_create_model('wide_model', 'wide', '{v}', 2);
-UPDATE wide_model SET array_column = repeat('v', 1000000);
+UPDATE wide_model SET names = ARRAY[repeat('x', 1000000), repeat('y', 1000000)];
+SELECT is((SELECT row(max(octet_length(from_name)), max(octet_length(to_name)))::text FROM gkmeans_transitions('wide_model', 'wide_model', 'wide')), '(1000,1000)', 'transitions show the beginnings of long names');
+UPDATE wide_model SET array_column = repeat('v', 1000000), names = NULL;
 SELECT is((SELECT max(octet_length(feature)) FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), 63 + length('[5000]'), 'a view names an array as PostgreSQL names a column');
+SELECT is((SELECT max(octet_length(feature)) FROM gkmeans_explain('wide_model', array_fill(1, ARRAY[5000]))), 63 + length('[5000]'), 'and so does an explanation');
 UPDATE wide_model SET names = ARRAY[repeat('x', 1000000), repeat('y', 1000000)];
 SELECT is((SELECT row(count(*), max(octet_length(cluster_name)))::text FROM gkmeans.centroid_features WHERE model = 'gk_test.wide_model'), '(10000,1000)', 'a view that repeats names shows the beginnings of long ones');
 SELECT is((SELECT max(octet_length(cluster_name)) FROM gkmeans.clusters WHERE model = 'gk_test.wide_model'), 1000000, 'one that does not shows all of them');
