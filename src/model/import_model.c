@@ -379,6 +379,7 @@ draft_from_json(GkDraft *draft, FunctionCallInfo fcinfo)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("%s and exported cannot both be given", others[i].name)));
+	(void) gk_metric_word(gk_text_or(fcinfo, METRIC, "euclidean"));
 	gk_begin_draft(draft);
 	k = gk_draft_exported(draft, PG_GETARG_JSONB_P(EXPORTED));
 	check_drafted_features(draft);

@@ -91,6 +91,8 @@ gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 	bool	   *nulls;
 	int			count;
 
+	spec->criterion = PG_ARGISNULL(first + 1) ? GK_FIGURE_SIMPLIFIED_SILHOUETTE
+		: find_criterion(text_to_cstring(PG_GETARG_TEXT_PP(first + 1)));
 	if (PG_ARGISNULL(first))
 		return false;
 	array = PG_GETARG_ARRAYTYPE_P(first);
@@ -105,8 +107,6 @@ gk_read_candidates(FunctionCallInfo fcinfo, int first, const char *argument,
 	for (int i = 1; i < count; i++)
 		if (spec->candidates[i] != spec->candidates[i - 1])
 			spec->candidates[spec->count++] = spec->candidates[i];
-	spec->criterion = PG_ARGISNULL(first + 1) ? GK_FIGURE_SIMPLIFIED_SILHOUETTE
-		: find_criterion(text_to_cstring(PG_GETARG_TEXT_PP(first + 1)));
 	spec->sample = 0;
 	spec->references = spec->criterion == GK_FIGURE_GAP ? DEFAULT_REFERENCES : 0;
 	return true;

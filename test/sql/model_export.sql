@@ -105,6 +105,7 @@ SELECT is((SELECT array_agg(gkmeans_anomaly_percentile('other', a, b, c, d) ORDE
 SELECT is((SELECT array_agg(gkmeans_name('other', i) ORDER BY id) FROM iris i), (SELECT array_agg(gkmeans_name('m', i) ORDER BY id) FROM iris i), 'names as before');
 SELECT is((SELECT definition - 'search_path' FROM other), '{"k": 3, "metric": "euclidean", "features": ["a","b","c","d"]}', 'what else the model was asked for is not taken over');
 SELECT is((SELECT status FROM other), 'imported', 'status');
+SELECT fails_with(format('SELECT gkmeans_import_model(''other'', exported => %L, metric => ''manhattan'')', :'exported'), '22023', 'a metric that there is not', 'invalid metric');
 SELECT is(gkmeans_import_model('other', exported => :'exported', if_exists => 'replace', note => 'again'), 3, 'another version');
 SELECT is((SELECT array_agg(note ORDER BY version) FROM other), '{NULL,again}', 'with a note of its own');
 SELECT fails_with(format('SELECT gkmeans_import_model(''bad'', exported => %L)', :'exported'::jsonb || change::jsonb), '22023', 'import: ' || change, 'not an exported model') FROM unnest(ARRAY['{"gkmeans": 2}', '{"points": []}', '{"centroids": [1]}', '{"sizes": [1,2]}', '{"sizes": [1,2,-3]}', '{"sizes": [4611686018427387000,4611686018427387000,1]}',

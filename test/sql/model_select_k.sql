@@ -83,6 +83,7 @@ SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2,0}')$$, '22023', 
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{1000001}')$$, '22023', 'k = 1000001');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', (SELECT array_agg(i) FROM generate_series(1, 1001) i))$$, '54000', 'too many');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}', 'dunn')$$, '22023', 'another criterion', hint => 'simplified_silhouette');
+SELECT fails_with($$SELECT gkmeans_create_model('unchosen', 'iris', '{v}', 2, criterion => 'dunn')$$, '22023', 'it is checked where nothing is chosen', 'invalid criterion');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}', 'gap_error')$$, '22023', 'a figure that is no criterion');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}', 'gap', gap_references => 0)$$, '22023', 'gap without references');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}', gap_references => -1)$$, '22023', 'fewer than none');
