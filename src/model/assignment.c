@@ -44,12 +44,18 @@ mode_of_definition(const Jsonb *definition)
 	return mode == GK_EXISTS_ERROR ? GK_EXISTS_MERGE : mode;
 }
 
-/* Where the labels go by the definition; a mode that was asked for stays. */
+/*
+ * Where and how the labels are written by the definition; a mode that was asked for stays.  What it
+ * says of them does not go for another table.
+ */
 static void
 define_labels(GkArguments *arguments, const Jsonb *definition, bool has_mode)
 {
-	arguments->labels_table = qualify("labels_table",
-									  gk_definition_text(definition, "labels_table"));
+	if (arguments->labels_table == NULL)
+		arguments->labels_table = qualify("labels_table",
+										  gk_definition_text(definition, "labels_table"));
+	else if (!gk_is_defined_labels_table(definition, arguments->labels_table))
+		return;
 	arguments->id_name = gk_definition_option(definition, "id_name");
 	if (!has_mode)
 		arguments->if_exists = mode_of_definition(definition);
@@ -76,8 +82,7 @@ define(GkAssignRequest *assignment, bool has_mode)
 		gk_model_has_no_source(relation);
 	if (arguments->source.id_column == NULL)
 		arguments->source.id_column = gk_definition_text(definition, "id_column");
-	if (arguments->labels_table == NULL)
-		define_labels(arguments, definition, has_mode);
+	define_labels(arguments, definition, has_mode);
 	/* a source that was given is looked up as the caller does */
 	if (has_source)
 	{
@@ -85,6 +90,24 @@ define(GkAssignRequest *assignment, bool has_mode)
 		assignment->nest_level = NewGUCNestLevel();
 	}
 	relation_close(relation, NoLock);
+}
+
+/* True if a definition is needed, or says how the caller's own labels are written. */
+static bool
+is_defined(const GkAssignRequest *assignment)
+{
+	const GkArguments *arguments = &assignment->arguments;
+	Relation	relation;
+	bool		is_own;
+
+	if (arguments->source.source == NULL || arguments->source.id_column == NULL ||
+		arguments->labels_table == NULL)
+		return true;
+	relation = gk_open_model(assignment->model);
+	is_own = relation->rd_rel->relowner == GetUserId() &&
+		gk_defined_labels_table(relation) != NULL;
+	relation_close(relation, NoLock);
+	return is_own;
 }
 
 /* Raises an error if something is said nowhere. */
@@ -116,8 +139,7 @@ gk_begin_assignment(FunctionCallInfo fcinfo, GkAssignRequest *assignment)
 	arguments->labels_table = qualify("labels_table", gk_text_or(fcinfo, LABELS_TABLE, NULL));
 	arguments->changes_table = qualify("changes_table", gk_text_or(fcinfo, CHANGES_TABLE, NULL));
 	arguments->if_exists = mode != NULL ? gk_if_exists("labels_mode", mode) : GK_EXISTS_MERGE;
-	if (arguments->source.source == NULL || arguments->source.id_column == NULL ||
-		arguments->labels_table == NULL)
+	if (is_defined(assignment))
 		define(assignment, mode != NULL);
 	check_value(arguments->source.id_column, "id_column");
 	check_value(arguments->labels_table, "labels_table");

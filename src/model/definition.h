@@ -54,6 +54,9 @@ extern Jsonb *gk_own_definition(Relation relation, const char *hint);
 /* The labels table that a definition names; NULL if it names none, or is too long. */
 extern char *gk_defined_labels_table(Relation relation);
 
+/* True if a name means the labels table that a definition names; its search path must be set. */
+extern bool gk_is_defined_labels_table(const Jsonb *definition, const char *name);
+
 /*
  * Raises 40001 if the search path that was set when a definition was made stands for another one
  * now: another role may have made the schema that "$user" stands for.

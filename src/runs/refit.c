@@ -354,6 +354,21 @@ find_far(Refit *refit)
 				 errhint("Refit the model with rescale => true.")));
 }
 
+/* Where changes go: those of other labels than the definition's, and of other modes, nowhere. */
+static const char *
+changes_table(const Refit *refit)
+{
+	const GkRefitSpec *spec = refit->spec;
+
+	if (spec->changes_table != NULL)
+		return spec->changes_table;
+	if ((spec->labels_table != NULL &&
+		 !gk_is_defined_labels_table(refit->definition, spec->labels_table)) ||
+		(spec->labels_mode != NULL && refit->call.arguments.if_exists != GK_EXISTS_MERGE))
+		return NULL;
+	return gk_definition_text(refit->definition, "changes_table");
+}
+
 /* Reads the rows, prepared as for the deployed version or as the definition says. */
 static void
 read_rows(Refit *refit, bool as_deployed)
@@ -363,8 +378,7 @@ read_rows(Refit *refit, bool as_deployed)
 	gk_call_open(call);
 	gk_progress_model(gk_quoted_model_name(RelationGetRelid(refit->relation)));
 	gk_read_arguments(refit->defined.arguments, 1, &call->arguments);
-	gk_call_track_changes(call, refit->spec->changes_table != NULL ? refit->spec->changes_table
-						  : gk_definition_text(refit->definition, "changes_table"));
+	gk_call_track_changes(call, changes_table(refit));
 	if (as_deployed)
 		compare_as_deployed(refit);
 	call->arguments.fit.for_model = true;

@@ -108,6 +108,16 @@ SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('defined', 'SELECT id AS "T
 SELECT fails_with($$SELECT gkmeans_assign('defined', 'rows')$$, '42P01', 'which is looked up as the caller does');
 SELECT fails_with($$SELECT gkmeans_assign('defined', labels_mode => 'append', changes_table => 'moves')$$, '22023', 'changes where nothing is merged');
 SELECT is((SELECT inserted FROM gkmeans_assign('defined', labels_mode => 'delete')), 150::bigint, 'another mode writes no changes');
+CREATE TABLE batch AS SELECT id, a, b FROM iris WHERE id <= 50;
+SELECT gkmeans_create_model('appends', 'batch', '{a,b}', 3, id_column => 'id', labels_table => 'appended', labels_mode => 'append', options => '{"id_name": "of_row"}');
+UPDATE batch SET id = id + 50;
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('appends', labels_table => 'appended') s), '(50,50,50,0,0)', 'the labels table of the definition is written by its mode where it is named, too');
+UPDATE batch SET id = id + 50;
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('appends', 'batch', 'id', 'gk_test."appended"') s), '(50,50,50,0,0)', 'and where all is named');
+SELECT is((SELECT row(s.*)::text FROM gkmeans_assign('appends', 'batch', 'id', 'appended', 'delete') s), '(50,50,50,0,150)', 'unless another mode is named');
+CREATE TEMP TABLE moves_before AS SELECT count(*) FROM elsewhere.moves;
+CREATE TEMP TABLE assigned AS SELECT * FROM gkmeans_assign('defined', 'SELECT id AS "The Id", 9 - a AS a, b FROM iris', 'The Id', 'elsewhere.kinds');
+SELECT is(inserted = 0 AND (SELECT count(*) FROM elsewhere.moves) > count, true, 'with its changes, too') FROM assigned, moves_before;
 SELECT gkmeans_create_model('undefined', 'iris', '{a}', 2);
 SELECT fails_with($$SELECT gkmeans_assign('undefined')$$, '22004', 'a definition without an id', 'id_column is NULL', 'definition');
 SELECT fails_with($$SELECT gkmeans_assign('undefined', id_column => 'id')$$, '22004', 'nor labels', 'labels_table is NULL');

@@ -114,6 +114,18 @@ UPDATE kinds SET x = x + 1;
 SELECT gkmeans_refit('m', deploy => 'never');
 SELECT is((SELECT count(*)::int FROM kinds k JOIN kind_labels l USING (id), LATERAL gkmeans_score('m', k) s WHERE row(s.cluster_id, s.name, s.anomaly_percentile, s.second_cluster_id, deployed()) = row(l.cluster_id, l.name, l.anomaly_percentile, l.second_cluster_id, l.version)), 100, 'those of the deployed version where the new one is not');
 
+-- The changes are those of the labels table that the definition names, by merging
+SELECT fill(50, 30, 20);
+SELECT gkmeans_create_model('h', 'kinds', '{x,y}', 3, id_column => 'id', labels_table => 'h_labels', changes_table => 'h_changes');
+SELECT gkmeans_refit('h', labels_table => 'h_others');
+SELECT gkmeans_refit('h', labels_mode => 'delete');
+SELECT is(row((SELECT count(*) FROM h_others), (SELECT count(*) FROM h_changes))::text, '(100,100)', 'a refit that labels another table, or deletes, writes none');
+UPDATE kinds SET kind = kind % 3 + 1, x = (kind % 3 + 1) * 10 + 0.5, y = 0.5 WHERE id <= 10;
+SELECT gkmeans_refit('h', labels_table => '"h_labels"', deploy => 'always');
+SELECT is((SELECT count(*) > 0 AND count(*) = count(from_cluster_id) FROM h_changes WHERE version = 4), true, 'one that names that table does');
+SELECT gkmeans_refit('h', labels_table => 'h_others', changes_table => 'other_changes');
+SELECT is((SELECT count(*) > 0 FROM other_changes), true, 'as does one that names a table for them');
+
 -- Scales: kept, and found anew
 SELECT fill(50, 30, 20);
 SELECT gkmeans_create_model('s', 'kinds', '{x,y}', 3, scale => 'standard', id_column => 'id', labels_table => 's_labels');
