@@ -78,6 +78,9 @@ typedef struct GkFeedQuery
 	bool		is_doubtful;	/* names may have changed each time that it was planned */
 } GkFeedQuery;
 
+/* Above this, a cast would raise an error, as infinity is nearer than the greatest double. */
+#define GREATEST_CAST "1.7976931348623158e308"
+
 /* Half the least double: below this, 0 is nearest, and a cast would raise an error. */
 #define LEAST_CAST "2.4703282292062328e-324"
 
@@ -201,8 +204,8 @@ static void
 append_double(StringInfo query, const char *name, const GkColumn *described)
 {
 	if (described->element == GK_NUMERIC)
-		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) 1e308"
-						 " AND %s OPERATOR(pg_catalog.<>) 'NaN'"
+		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) "
+						 GREATEST_CAST " AND %s OPERATOR(pg_catalog.<>) 'NaN'"
 						 " THEN 'infinity' WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) "
 						 LEAST_CAST " THEN 0 ELSE CAST(%s AS pg_catalog.float8) END",
 						 name, name, name, name);

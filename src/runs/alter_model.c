@@ -92,7 +92,7 @@ check_other(const char *key, const JsonbValue *value)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s is out of range", key),
 				 limit < INT_MAX ? errhint("Valid values are names of 1 to %d bytes.", limit)
-				 : errhint("Valid values are strings.")));
+				 : errhint("Name schemas in a string: \"pg_catalog\" if no other is needed.")));
 }
 
 /* What the changes are. */

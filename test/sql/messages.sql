@@ -67,7 +67,7 @@ SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2, nulls => 'error')$
 SELECT fails_with($$SELECT * FROM gkmeans_fit('wide', k => 2)$$, '22023', 'no usable row among 200 columns', NULL, '^10 rows were read: column "Field 150" is NaN, infinite or too large in all of them\.$', 'abs\(column\) < 1e38');
 SELECT is((SELECT count(*)::int FROM gkmeans_fit('SELECT CASE WHEN abs("Field 150") < 1e38 THEN "Field 150" ELSE 0 END AS x FROM wide', '{x}', 1)), 1, 'which helps');
 SELECT fails_with((SELECT format('SELECT * FROM gkmeans_fit(%L, k => 1, nulls => ''error'')', 'SELECT ' || string_agg(format('%L::numeric AS c%s', CASE WHEN i = 50 THEN special ELSE '1' END, i), ', '))
-	FROM generate_series(1, 120) i), '22023', special || ' as numeric among 120 columns', message) FROM (VALUES ('NaN', 'column "c50" is NaN'), ('-infinity', 'column "c50" is infinite')) v(special, message);
+	FROM generate_series(1, 120) i), '22023', special || ' as numeric among 120 columns', message) FROM (VALUES ('NaN', 'column "c50" is NaN'), ('-infinity', 'column "c50" is infinite'), ('-1.7976931348623158e308', 'column "c50" is too large for real'), ('1.7976931348623159e308', 'column "c50" is infinite, or too large')) v(special, message);
 SELECT fails_with(format('SELECT * FROM gkmeans_fit(%L, ''{v}'', 1, nulls => ''error'')', source), '22004', left(source, 60), 'element 5 of column "v" is NULL', detail) FROM (VALUES
 	('SELECT ARRAY[1, 2, 3, 4, NULL]::int[] AS v', '^The row \(\{1,2,3,4,NULL\}\) cannot'),
 	('SELECT array_fill(7::float8, ''{4}'') || NULL::float8 || array_fill(7::float8, ''{40000}'') AS v', '^The row \(\{7,7,7,7,NULL,7,7.{40,60}\.\.\.\) cannot'),
