@@ -207,6 +207,12 @@ gk_check_names(ArrayType *names)
 	bool	   *nulls;
 	int			count;
 
+	if (VARSIZE(names) > GK_MOST_NAME_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("the names are too long"),
+				 errdetail("They have %zu bytes. The limit is %zu.", (Size) VARSIZE(names),
+						   GK_MOST_NAME_BYTES)));
 	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
 	for (int i = 0; i < count; i++)
 		if (!nulls[i] && VARSIZE_ANY_EXHDR(DatumGetPointer(elements[i])) > GK_MAX_NAME_BYTES)

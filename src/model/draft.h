@@ -37,7 +37,7 @@ extern void gk_draft_reals(GkDraft *draft, GkModelAttribute number, const float 
 extern void gk_draft_integers(GkDraft *draft, GkModelAttribute number, const int32 *values,
 							  int count);
 
-/* Raises 42622 if one of the names of clusters is longer than GK_MAX_NAME_BYTES. */
+/* Raises 42622 if one of the names of clusters, or all of them, are longer than a model takes. */
 extern void gk_check_names(ArrayType *names);
 
 /* Sets who created the version, and when. */

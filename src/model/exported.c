@@ -790,7 +790,10 @@ draft_comparison(GkDraft *draft, const GkModel *model)
 	if (model->cluster_ids != NULL)
 		gk_draft_integers(draft, GK_MODEL_CLUSTER_IDS, model->cluster_ids, model->k);
 	if (model->names != NULL)
+	{
 		gk_draft_texts(draft, GK_MODEL_NAMES, (const char *const *) model->names, model->k);
+		gk_check_names(DatumGetArrayTypeP(draft->values[GK_MODEL_NAMES - 1]));
+	}
 }
 
 /* The attributes of a version that is imported. */

@@ -28,6 +28,9 @@
 /* The most bytes of a name in a model, so that a few of them fit in a row of a view. */
 #define GK_MAX_NAME_BYTES (1 << 20)
 
+/* The most bytes of the names of clusters of a version, which whoever scores reads. */
+#define GK_MOST_NAME_BYTES ((Size) 128 << 20)
+
 /*
  * More bytes than a history, a choice of k, a drift or a report that gkmeans writes: at most 3000
  * small objects, with names of at most a kilobyte.

@@ -344,7 +344,8 @@ gk_row_names(const GkModelRow *row, int k)
 {
 	bool		is_null;
 	Datum		value = attribute(row, GK_MODEL_NAMES, &is_null);
-	ArrayType  *array = is_null ? NULL : fitting_array(value, TEXTOID, k, 0);
+	bool		has_names = !is_null && toast_raw_datum_size(value) <= GK_MOST_NAME_BYTES;
+	ArrayType  *array = has_names ? fitting_array(value, TEXTOID, k, 0) : NULL;
 
 	return array != NULL ? short_texts(array) : NULL;
 }

@@ -228,6 +228,16 @@ CREATE FUNCTION change() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER
 SELECT results_eq($$SELECT gkmeans_predict('good', CASE i WHEN 1 THEN before_change() WHEN 3 THEN after_change() END)::text, CASE i WHEN 2 THEN change() END FROM generate_series(1, 3) i$$,
 	format('VALUES (%L, NULL::int), (NULL, 0), (%L, NULL)', :'near_20', :'near_20'), 'a row type that changes from row to row');
 
+-- More names than whoever scores should read
+CREATE TABLE points AS SELECT i::float8 AS x FROM generate_series(1, 130) i;
+SELECT gkmeans_create_model('much_named', 'points', '{x}', 130);
+SELECT fails_with($$SELECT gkmeans_name_clusters('much_named', array_fill(repeat('n', 1048576), '{130}'))$$, '42622', 'names of 130 MB', 'the names are too long', '136[0-9]{6} bytes');
+UPDATE much_named SET names = array_fill(repeat('n', 1048576), '{130}');
+SELECT is((SELECT count(name) FROM gkmeans_clusters('much_named')), 0::bigint, 'which an UPDATE sets, count as none');
+UPDATE much_named SET names = array_fill(repeat('n', 1000000), '{130}');
+SELECT is((SELECT count(*) FROM gkmeans_clusters('much_named') WHERE length(name) = 1000000), 130::bigint, 'those of 124 MB are read');
+DROP TABLE much_named, points;
+
 -- Names of a megabyte, which the views would repeat for each cluster and feature
 CREATE TABLE wide AS SELECT i, array_fill((i % 7)::float8, ARRAY[5000]) AS v FROM generate_series(1, 9) i;
 SELECT gkmeans_create_model('wide_model', 'wide', '{v}', 2);
