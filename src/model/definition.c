@@ -15,7 +15,6 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
 #include "nodes/readfuncs.h"
 #include "parser/parser.h"
@@ -36,6 +35,7 @@
 #include "numeric_value.h"
 #include "settings.h"
 #include "source_changes.h"
+#include "table_name.h"
 
 /* The most bytes of a search path. */
 #define LONGEST_PATH 65536
@@ -400,24 +400,13 @@ gk_defined_labels_table(Relation relation)
 	return definition == NULL ? NULL : gk_definition_text(definition, "labels_table");
 }
 
-/* The table of a name; InvalidOid if there is none. */
-static Oid
-table_of(const char *name)
-{
-	List	   *parts = textToQualifiedNameList(cstring_to_text(name));
-
-	return RangeVarGetRelid(makeRangeVarFromNameList(parts), NoLock, true);
-}
-
 /* True if a name means the labels table that a definition names. */
 bool
 gk_is_defined_labels_table(const Jsonb *definition, const char *name)
 {
 	const char *defined = gk_definition_text(definition, "labels_table");
-	Oid			table = defined != NULL ? table_of(defined) : InvalidOid;
 
-	return defined != NULL && (OidIsValid(table) ? table == table_of(name)
-							   : strcmp(defined, name) == 0);
+	return defined != NULL && gk_is_same_table(defined, name);
 }
 
 /* True if a definition is that of a model. */

@@ -80,6 +80,49 @@ gk_quoted_name(const RangeVar *name)
 	return quote_qualified_identifier(name->schemaname, name->relname);
 }
 
+/* The schema where a table without one would be created; InvalidOid if there is none. */
+static Oid
+creation_schema(void)
+{
+	List	   *path = fetch_search_path(false);
+	Oid			first = path != NIL ? linitial_oid(path) : InvalidOid;
+
+	list_free(path);
+	return first;
+}
+
+/* Where a table of a name is, or would be created; false if that is not known. */
+static bool
+find_place(const char *name, Oid *schema, const char **table)
+{
+	List	   *parts;
+	Oid			relation_id;
+
+	if (strlen(name) > GK_LONGEST_NAME || !SplitIdentifierString(pstrdup(name), '.', &parts) ||
+		parts == NIL)
+		return false;
+	*table = llast(parts);
+	if (list_length(parts) > 1)
+		*schema = LookupNamespaceNoError(list_nth(parts, list_length(parts) - 2));
+	else
+	{
+		relation_id = RelnameGetRelid(*table);
+		*schema = OidIsValid(relation_id) ? get_rel_namespace(relation_id) : creation_schema();
+	}
+	return OidIsValid(*schema);
+}
+
+/* True if two names mean the same table. */
+bool
+gk_is_same_table(const char *one, const char *other)
+{
+	Oid			schemas[2];
+	const char *tables[2];
+
+	return find_place(one, &schemas[0], &tables[0]) && find_place(other, &schemas[1], &tables[1]) &&
+		schemas[0] == schemas[1] && strcmp(tables[0], tables[1]) == 0;
+}
+
 /* Keeps others from creating a relation of that name. */
 void
 gk_lock_table_name(const RangeVar *name)

@@ -19,6 +19,12 @@ extern RangeVar *gk_table_name(const char *argument, const char *name);
 /* The same, quoted. */
 extern char *gk_quoted_name(const RangeVar *name);
 
+/*
+ * True if two names mean the same table, also if there is none yet.  Names that mean none, and
+ * schemas that the user may not use, raise no error.
+ */
+extern bool gk_is_same_table(const char *one, const char *other);
+
 /* Keeps others who call this from creating a relation of that name until the transaction ends. */
 extern void gk_lock_table_name(const RangeVar *name);
 

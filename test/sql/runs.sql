@@ -125,6 +125,10 @@ SELECT gkmeans_refit('h', labels_table => '"h_labels"', deploy => 'always');
 SELECT is((SELECT count(*) > 0 AND count(*) = count(from_cluster_id) FROM h_changes WHERE version = 4), true, 'one that names that table does');
 SELECT gkmeans_refit('h', labels_table => 'h_others', changes_table => 'other_changes');
 SELECT is((SELECT count(*) > 0 FROM other_changes), true, 'as does one that names a table for them');
+DROP TABLE h_labels;
+CREATE TEMP TABLE changes_before AS SELECT count(*) FROM h_changes;
+SELECT gkmeans_refit('h', labels_table => 'gk_test."h_labels"');
+SELECT is((SELECT count(*) FROM h_changes) - count, 100::bigint, 'also where the table is gone') FROM changes_before;
 
 -- Scales: kept, and found anew
 SELECT fill(50, 30, 20);
