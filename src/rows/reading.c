@@ -206,9 +206,11 @@ append_double(StringInfo query, const char *name, const GkColumn *described)
 	if (described->element == GK_NUMERIC)
 		appendStringInfo(query, "CASE WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.>) "
 						 GREATEST_CAST " AND %s OPERATOR(pg_catalog.<>) 'NaN'"
-						 " THEN 'infinity' WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) "
+						 " THEN CAST(pg_catalog.sign(%s) AS pg_catalog.float8)"
+						 " OPERATOR(pg_catalog.*) 'infinity'"
+						 " WHEN pg_catalog.abs(%s) OPERATOR(pg_catalog.<) "
 						 LEAST_CAST " THEN 0 ELSE CAST(%s AS pg_catalog.float8) END",
-						 name, name, name, name);
+						 name, name, name, name, name);
 	else if (described->element == GK_BOOL)
 		appendStringInfo(query, "CAST(CAST(%s AS pg_catalog.int4) AS pg_catalog.float8)", name);
 	else
