@@ -148,17 +148,19 @@ describe_scored(View *view)
 		append_own(view, psprintf("s.%s", quote_identifier(lfirst(cell))), lfirst(cell));
 }
 
-/* The place of a feature among the numbers, by its name; of a name that views cut, as it is now. */
-static const char *
-place_of(const char *feature, int j)
+/* Raises an error if a feature could not be found by its name, which views cut. */
+static void
+check_name(const char *feature, int number)
 {
 	if (strlen(feature) > GK_MAX_REPEATED_NAME)
-		return psprintf("%d", j + 1);
-	return psprintf("(f.places OPERATOR(pg_catalog.->>) %s)::pg_catalog.int4",
-					quote_literal_cstr(feature));
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("the name of feature %d is too long for a view", number),
+				 errdetail("It has %zu bytes. The limit is %d.", strlen(feature),
+						   GK_MAX_REPEATED_NAME)));
 }
 
-/* The clusters, with a column for each feature. */
+/* The clusters, with a column for each feature, which is found by its name. */
 static void
 describe_clusters(View *view)
 {
@@ -184,7 +186,9 @@ describe_clusters(View *view)
 	{
 		const char *feature = gk_feature_name(model, j);
 
-		appendStringInfo(&features, ",\n    (f.numbers)[%s] AS %s", place_of(feature, j),
+		check_name(feature, j + 1);
+		appendStringInfo(&features, ",\n    (f.numbers)[(f.places OPERATOR(pg_catalog.->>) %s)"
+						 "::pg_catalog.int4] AS %s", quote_literal_cstr(feature),
 						 quote_identifier(choose_name(view, feature)));
 	}
 	for (int i = 0; i < lengthof(own); i++)
