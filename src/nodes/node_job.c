@@ -124,21 +124,42 @@ end_step(MemoryContext before)
 	MemoryContextSwitchTo(before);
 }
 
-/* The name of a type without its schema, which the search_path of two servers may show or not. */
+/*
+ * The name of a type without its schema, which the search_path of two servers may show or not, and
+ * of a domain what it is over.
+ */
 static const char *
 type_name(Oid type)
 {
+	Oid			element = get_element_type(type);
 	HeapTuple	tuple;
+	Form_pg_type row;
 	const char *name;
 
 	if (type < FirstGenbkiObjectId)
 		return format_type_be(type);
+	if (OidIsValid(element))
+		return psprintf("%s[]", type_name(element));
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (!HeapTupleIsValid(tuple))
 		gk_refuse_change();
-	name = pstrdup(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
+	row = (Form_pg_type) GETSTRUCT(tuple);
+	name = row->typtype == TYPTYPE_DOMAIN
+		? psprintf("%s (%s)", NameStr(row->typname), type_name(row->typbasetype))
+		: pstrdup(NameStr(row->typname));
 	ReleaseSysCache(tuple);
 	return name;
+}
+
+/* The same of a column of ids, which come here as texts: types whose texts are the same are one. */
+static const char *
+id_type_name(Oid type)
+{
+	Oid			base = getBaseType(type);
+
+	if (base == INT2OID || base == INT4OID || base == INT8OID)
+		return "integer";
+	return base == TEXTOID || base == VARCHAROID ? "text" : type_name(base);
 }
 
 /* The types of the columns of a source that matter. */
@@ -154,6 +175,9 @@ gk_column_types(const GkSource *source)
 	if (source->weight > 0)
 		appendStringInfo(&types, "; weight %s %s", source->spec.weight_column,
 						 type_name(gk_column_type(source, source->weight)));
+	if (source->id > 0)
+		appendStringInfo(&types, "; id %s %s", source->spec.id_column,
+						 id_type_name(gk_column_type(source, source->id)));
 	return types.data;
 }
 

@@ -12,6 +12,7 @@
 #include "node_sources.h"
 #include "partition_sources.h"
 #include "settings.h"
+#include "source_columns.h"
 
 /*
  * Raises an error if nodes were named by someone who could not act as the current user.  Whoever
@@ -52,9 +53,9 @@ named_servers(const List *names, const char *source)
 
 /* The nodes that have the rows of a source. */
 static const GkNodeSources *
-find_nodes(const char *source, const char **reason)
+find_nodes(const GkSource *source, const char **reason)
 {
-	const GkNodeSources *list = gk_citus_node_sources(source, reason);
+	const GkNodeSources *list = gk_citus_node_sources(source->spec.source, reason);
 
 	if (list == NULL && *reason == NULL)
 		list = gk_partition_node_sources(source, reason);
@@ -65,7 +66,7 @@ find_nodes(const char *source, const char **reason)
 
 /* The nodes that gkmeans.nodes means for a source. */
 const GkNodeSources *
-gk_node_sources(const char *source, const char **reason)
+gk_node_sources(const GkSource *source, const char **reason)
 {
 	bool		automatic;
 	List	   *names = gk_named_nodes(&automatic);
@@ -76,5 +77,5 @@ gk_node_sources(const char *source, const char **reason)
 	if (names == NIL)
 		return NULL;
 	check_setter();
-	return named_servers(names, source);
+	return named_servers(names, source->spec.source);
 }

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "node_list.h"
+#include "source.h"
 
 /*
  * The nodes that gkmeans.nodes means for a source, in the current memory context.  NULL if this
@@ -16,6 +17,6 @@
  * list that another role has set (42501).
  * Connects to nothing.
  */
-extern const GkNodeSources *gk_node_sources(const char *source, const char **reason);
+extern const GkNodeSources *gk_node_sources(const GkSource *source, const char **reason);
 
 #endif							/* GK_NODE_SOURCES_H */

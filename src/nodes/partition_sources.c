@@ -20,6 +20,7 @@
 
 #include "foreign_servers.h"
 #include "partition_sources.h"
+#include "source_columns.h"
 #include "source_query.h"
 #include "source_text.h"
 
@@ -30,6 +31,7 @@
 /* The scans of a source, by server. */
 typedef struct Scans
 {
+	const GkSource *source;
 	const PlannedStmt *plan;
 	List	   *servers;		/* of Oid, each once */
 	List	   *sources;		/* of StringInfo, theirs */
@@ -144,11 +146,30 @@ append_places(StringInfo text, int count)
 		appendStringInfo(text, "%sc%d", i > 0 ? ", " : "", i);
 }
 
+/* True if the source is read for a column. */
+static bool
+is_used(const GkSource *source, int column)
+{
+	for (int i = 0; i < source->count; i++)
+		if (source->features[i] == column)
+			return true;
+	return column == source->id || column == source->weight;
+}
+
+/* True if texts of other types are taken for one, by the time zone of whoever does. */
+static bool
+depends_on_zone(Oid type)
+{
+	return type == TIMESTAMPTZOID || type == TIMESTAMPTZARRAYOID || type == TIMETZOID ||
+		type == TIMETZARRAYOID;
+}
+
 /*
- * Appends a column of the query.  How many decimals it has and the like is up to the foreign table,
- * as this server would round to those; the node's own table may have others.
+ * Appends a column that the source is read for; false if it cannot.  How many decimals it has and
+ * the like is up to the foreign table, as this server would round to those; the node's own table
+ * may have others.
  */
-static void
+static bool
 append_column(StringInfo columns, int place, const Var *column)
 {
 	Oid			element = get_base_element_type(column->vartype);
@@ -157,17 +178,17 @@ append_column(StringInfo columns, int place, const Var *column)
 
 	get_type_category_preferred(OidIsValid(element) ? element : column->vartype, &category,
 								&preferred);
-	appendStringInfoString(columns, columns->len > 0 ? ", " : "");
 	/* a cast would cut a text that is too long, where this server reports an error */
 	if (column->vartypmod < 0 || column->vartype >= FirstGenbkiObjectId ||
 		category == TYPCATEGORY_STRING || category == TYPCATEGORY_BITSTRING)
 		appendStringInfo(columns, "r.c%d", place);
-	else if (column->vartype == NUMERICOID)
-		/* no cast: it would hide that the node's column is of another type */
-		appendStringInfo(columns, "pg_catalog.\"numeric\"(r.c%d, %d)", place, column->vartypmod);
+	else if (depends_on_zone(column->vartype))
+		return false;
 	else
-		appendStringInfo(columns, "CAST(r.c%d AS %s)", place,
-						 format_type_with_typemod(column->vartype, column->vartypmod));
+		/* a mere cast would hide that the node's column is of another type */
+		appendStringInfo(columns, "CASE WHEN true THEN CAST(r.c%d AS %s) ELSE r.c%d END", place,
+						 format_type_with_typemod(column->vartype, column->vartypmod), place);
+	return true;
 }
 
 /* Adds a scan: the columns of the source, taken from those of the query. */
@@ -177,6 +198,7 @@ add_scan(Scans *scans, const ForeignScan *scan)
 	const List *retrieved;
 	StringInfoData columns;
 	StringInfo	source;
+	int			number = 0;
 	ListCell   *cell;
 
 	scans->reason = check_scan(scans->plan, scan);
@@ -194,7 +216,14 @@ add_scan(Scans *scans, const ForeignScan *scan)
 			scans->reason = "this server computes columns of the source";
 			return;
 		}
-		append_column(&columns, place, (const Var *) entry->expr);
+		appendStringInfoString(&columns, number > 0 ? ", " : "");
+		if (!is_used(scans->source, ++number))
+			appendStringInfo(&columns, "r.c%d", place);
+		else if (!append_column(&columns, place, (const Var *) entry->expr))
+		{
+			scans->reason = "this server rounds times with time zones of the source";
+			return;
+		}
 	}
 	source = source_of(scans, scan->fs_server);
 	appendStringInfo(source, "(SELECT %s FROM (%s) AS r (", columns.data,
@@ -272,12 +301,12 @@ make_nodes(const Scans *scans)
 
 /* The servers of foreign tables that have the rows of a source. */
 const GkNodeSources *
-gk_partition_node_sources(const char *source, const char **reason)
+gk_partition_node_sources(const GkSource *source, const char **reason)
 {
-	const GkSourceText *text = gk_source_text(source);
+	const GkSourceText *text = gk_source_text(source->spec.source);
 	GkSourceQuery *query = gk_query_plan_by_names(text, psprintf("SELECT * FROM %s AS source",
 																 text->from), NULL);
-	Scans		scans = {.plan = query->plan};
+	Scans		scans = {.source = source,.plan = query->plan};
 
 	*reason = NULL;
 	if (!reads_foreign_table(query->plan))

@@ -286,7 +286,7 @@ push_snapshot(const GkCall *call)
 static const GkNodeSources *
 find_nodes(const GkCall *call, const char **undivided)
 {
-	const GkNodeSources *nodes = gk_node_sources(call->arguments.source.source, undivided);
+	const GkNodeSources *nodes = gk_node_sources(call->source, undivided);
 
 	if (nodes != NULL)
 		gk_source_check_columns(call->source);

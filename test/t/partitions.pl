@@ -177,6 +177,31 @@ for my $feature (qw(x v))
 	is($digests[1], $digests[0] =~ s/0$/1/r, "$feature with one decimal here: the same bits");
 }
 
+# Columns of the node that have other types than the foreign table, and its precision: this server would convert them otherwise
+$remote->safe_psql('east', <<~'SQL');
+	CREATE DOMAIN named AS real;
+	CREATE TABLE data.typed AS SELECT i AS id, i::smallint AS whole, (i / 3.0)::real AS single, ARRAY[0.125 - 1e-17, i % 3]::float8[] AS v, '02/03/2024 0:0:0.12345'::text AS written, (100000.1 + i * 0.3)::named AS named,
+		timestamp '2024-02-03 00:00:00.12345' + i * interval '1 s' AS at, ARRAY[timestamp '2024-02-03 00:00:00.12345' + i * interval '1 s'] AS ats, interval '1.2345 s' * i AS lasts, (i || 'x')::char(4) AS padded, timestamptz '2024-02-03 00:00:00.12345' AS zoned
+		FROM generate_series(1, 9) i;
+	UPDATE data.typed SET at = NULL, ats = NULL WHERE id = 9;
+	SQL
+sql('CREATE DOMAIN named AS float8');
+sql(q{CREATE FOREIGN TABLE typed (id int, whole bigint, single float8, v numeric(5, 2)[], written timestamp(3), named named, at timestamp(3), ats timestamp(1)[], lasts interval second(2), padded text, zoned timestamptz(2)) SERVER east OPTIONS (schema_name 'data')});
+for my $case ([ "'{v}', 1", 'typed', 'v' ], [ "'{named}', 2", 'typed', 'named' ], [ "'{id}', 1, id_column => 'written'", 'timestamp', 'written' ],
+	[ "'{id}', 1, id_column => 'single'", 'float8', 'single' ], [ "'{id}', 1, id_column => 'padded'", 'text', 'padded' ])
+{
+	my ($arguments, $type, $column) = @$case;
+	my $call = $arguments =~ /id_column/ ? "gkmeans_fit_predict(NULL::$type, 'typed', $arguments)" : "gkmeans_fit('typed', $arguments)";
+	like(($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT * FROM $call"))[2], qr/the columns of the source on node "east" differ|node "east": CASE types .* cannot be matched/, "$column of another type on the node");
+}
+for my $case ([ 'timestamp', 'at' ], [ 'timestamp[]', 'ats' ], [ 'interval', 'lasts' ], [ 'bigint', 'whole' ])
+{
+	my ($type, $column) = @$case;
+	my @said = map { sql("SET gkmeans.nodes = '$_'; SELECT string_agg(p.id::text, '|' ORDER BY p.id) FROM gkmeans_fit_predict(NULL::$type, 'typed', '{id}', 1, id_column => '$column') p; SELECT nodes FROM gkmeans_last_fit()") } ('', 'auto');
+	is($said[1], $said[0] =~ s/0$/1/r, "$column: the ids that this server reads");
+}
+like(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::timestamptz, 'typed', '{id}', 1, id_column => 'zoned'); SELECT nodes, engine_reason FROM gkmeans_last_fit()}), qr/^9\n0\|.*this server rounds times with time zones/, 'times with time zones');
+
 # A node that reads a foreign table, which is empty while another server reloads it: no label is lost
 $remote->safe_psql('west', 'CREATE TABLE data.loaded AS SELECT region, "the id" AS id, x FROM data.first; CREATE TABLE data.kept AS TABLE data.loaded');
 $remote->safe_psql('east', <<~SQL);
