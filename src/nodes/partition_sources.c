@@ -198,7 +198,6 @@ add_scan(Scans *scans, const ForeignScan *scan)
 	const List *retrieved;
 	StringInfoData columns;
 	StringInfo	source;
-	int			number = 0;
 	ListCell   *cell;
 
 	scans->reason = check_scan(scans->plan, scan);
@@ -216,10 +215,8 @@ add_scan(Scans *scans, const ForeignScan *scan)
 			scans->reason = "this server computes columns of the source";
 			return;
 		}
-		appendStringInfoString(&columns, number > 0 ? ", " : "");
-		if (!is_used(scans->source, ++number))
-			appendStringInfo(&columns, "r.c%d", place);
-		else if (!append_column(&columns, place, (const Var *) entry->expr))
+		appendStringInfoString(&columns, columns.len > 0 ? ", " : "");
+		if (!append_column(&columns, place, (const Var *) entry->expr))
 		{
 			scans->reason = "this server rounds times with time zones of the source";
 			return;
@@ -262,18 +259,39 @@ add_scans(Scans *scans, const Plan *plan)
 		scans->reason = "the source is more than scans of foreign tables";
 }
 
-/* The names of the columns of a source. */
+/* The names of the columns that a source is read for. */
 static char *
-column_names(const PlannedStmt *plan)
+column_names(const GkSource *source)
 {
 	StringInfoData names;
-	ListCell   *cell;
 
 	initStringInfo(&names);
-	foreach(cell, plan->planTree->targetlist)
-		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
-						 quote_identifier(lfirst_node(TargetEntry, cell)->resname));
+	for (int i = 1; i <= source->columns->natts; i++)
+		if (is_used(source, i))
+			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+							 quote_identifier(gk_column_name(source, i)));
 	return names.data;
+}
+
+/* A query of these columns. */
+static char *
+columns_query(const GkSource *source, const GkSourceText *text)
+{
+	StringInfoData query;
+	const char *separator = "SELECT ";
+
+	initStringInfo(&query);
+	for (int i = 1; i <= source->columns->natts; i++)
+		if (is_used(source, i))
+		{
+			appendStringInfo(&query, "%sc%d", separator, i);
+			separator = ", ";
+		}
+	appendStringInfo(&query, " FROM %s AS source (", text->from);
+	for (int i = 1; i <= source->columns->natts; i++)
+		appendStringInfo(&query, "%sc%d", i > 1 ? ", " : "", i);
+	appendStringInfoChar(&query, ')');
+	return query.data;
 }
 
 /* Makes nodes of the servers. */
@@ -281,7 +299,7 @@ static const GkNodeSources *
 make_nodes(const Scans *scans)
 {
 	GkNodeSources *list = palloc0(sizeof(GkNodeSources));
-	char	   *names = column_names(scans->plan);
+	char	   *names = column_names(scans->source);
 	ListCell   *server;
 	ListCell   *source;
 
@@ -304,8 +322,7 @@ const GkNodeSources *
 gk_partition_node_sources(const GkSource *source, const char **reason)
 {
 	const GkSourceText *text = gk_source_text(source->spec.source);
-	GkSourceQuery *query = gk_query_plan_by_names(text, psprintf("SELECT * FROM %s AS source",
-																 text->from), NULL);
+	GkSourceQuery *query = gk_query_plan_by_names(text, columns_query(source, text), NULL);
 	Scans		scans = {.source = source,.plan = query->plan};
 
 	*reason = NULL;

@@ -34,7 +34,7 @@ like(in_transaction($too_early{$_}), $not_open, "$_ before gkmeans_node_open") f
 is(in_transaction('SELECT gkmeans.gkmeans_node_close()'), '', 'there may be nothing to close');
 
 my $engine = $session->query('SHOW gkmeans.engine') eq 'cuda' ? 'cuda' : 'cpu';
-like(in_transaction($open), qr/^$engine\|.+\|x double precision, y double precision$/, 'a node opens its engine');
+like(in_transaction($open), qr/^$engine\|.+\|x double precision, y double precision; id id integer$/, 'a node opens its engine');
 is(in_transaction($open, 'SELECT gkmeans.gkmeans_node_close()', 'SELECT count(*) FROM gkmeans_memory() WHERE bytes > 0') =~ s/.*\n//sr, 0, 'and closes it');
 is(in_transaction($open, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads its rows');
 is(in_transaction($open, $load, $load) =~ s/.*\n//sr, '3000|0|2', 'it reads them again');

@@ -202,6 +202,14 @@ for my $case ([ 'timestamp', 'at' ], [ 'timestamp[]', 'ats' ], [ 'interval', 'la
 }
 like(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::timestamptz, 'typed', '{id}', 1, id_column => 'zoned'); SELECT nodes, engine_reason FROM gkmeans_last_fit()}), qr/^9\n0\|.*this server rounds times with time zones/, 'times with time zones');
 
+# Only the columns that a call needs are read
+$remote->safe_psql('east', q{CREATE TABLE data.secrets AS SELECT i AS id, i % 4 AS x, 's' AS secret FROM generate_series(1, 20) i; CREATE ROLE some_columns LOGIN; GRANT USAGE ON SCHEMA data TO some_columns;
+	GRANT SELECT (id, x) ON data.secrets TO some_columns; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gkmeans TO some_columns});
+sql(q{CREATE ROLE local_reader; GRANT USAGE ON FOREIGN SERVER east TO local_reader; CREATE USER MAPPING FOR local_reader SERVER east OPTIONS (user 'some_columns', password_required 'false');
+	CREATE FOREIGN TABLE secrets (id int, secret text, x int, later text) SERVER east OPTIONS (schema_name 'data'); CREATE VIEW of_secrets WITH (security_invoker = true) AS SELECT x + 1 AS next, x, id FROM secrets;
+	GRANT SELECT (id, x) ON secrets TO local_reader; GRANT SELECT ON of_secrets TO local_reader});
+is(sql(qq{SET ROLE local_reader; SET gkmeans.nodes = 'auto'; SELECT sum(size) FROM gkmeans_fit('$_', '{x}', 2, weight_column => 'id'); SELECT nodes FROM gkmeans_last_fit()}), "20\n1", "columns of $_") for qw(secrets of_secrets);
+
 # A node that reads a foreign table, which is empty while another server reloads it: no label is lost
 $remote->safe_psql('west', 'CREATE TABLE data.loaded AS SELECT region, "the id" AS id, x FROM data.first; CREATE TABLE data.kept AS TABLE data.loaded');
 $remote->safe_psql('east', <<~SQL);
