@@ -540,7 +540,28 @@ check_extension(const GkConnections *connections, GkConnection *one)
 	one->database = pstrdup(database);
 }
 
-/* Raises an error if two nodes are the same database, and would read the same rows. */
+/* The settings that a node is connected to with. */
+static const char *
+options_of(const GkNodeSource *node)
+{
+	const char *options = "";
+
+	for (int i = 0; node->keywords[i] != NULL; i++)
+		if (strcmp(node->keywords[i], "options") == 0)
+			options = node->values[i];
+	return options;
+}
+
+/* True if two nodes would read the same rows, and no source says that they are to be read twice. */
+static bool
+are_same(const GkConnection *one, const GkConnection *other)
+{
+	return !one->node->of_postgres_fdw && strcmp(one->database, other->database) == 0 &&
+		strcmp(one->node->source, other->node->source) == 0 &&
+		strcmp(options_of(one->node), options_of(other->node)) == 0;
+}
+
+/* Raises an error if two nodes of a list are the same. */
 static void
 check_differences(const GkConnections *connections)
 {
@@ -550,8 +571,7 @@ check_differences(const GkConnections *connections)
 			const GkConnection *one = &connections->all[i];
 			const GkConnection *other = &connections->all[j];
 
-			if (strcmp(one->database, other->database) == 0 &&
-				strcmp(one->node->source, other->node->source) == 0)
+			if (are_same(one, other))
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 errmsg("nodes \"%s\" and \"%s\" are the same database",

@@ -210,6 +210,21 @@ sql(q{CREATE ROLE local_reader; GRANT USAGE ON FOREIGN SERVER east TO local_read
 	GRANT SELECT (id, x) ON secrets TO local_reader; GRANT SELECT ON of_secrets TO local_reader});
 is(sql(qq{SET ROLE local_reader; SET gkmeans.nodes = 'auto'; SELECT sum(size) FROM gkmeans_fit('$_', '{x}', 2, weight_column => 'id'); SELECT nodes FROM gkmeans_last_fit()}), "20\n1", "columns of $_") for qw(secrets of_secrets);
 
+# Two servers of one database: by their settings they may have different rows, and a source may read rows twice
+$remote->safe_psql('east', q{CREATE TABLE data.tenants AS SELECT i AS id, i % 7 + 20 * (i % 2) AS x, i % 2 AS tenant FROM generate_series(1, 60) i;
+	CREATE VIEW data.mine AS SELECT id, x FROM data.tenants WHERE tenant = current_setting('app.tenant')::int});
+sql(sprintf q{CREATE SERVER tenant_%1$s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%2$s', port '%3$s', dbname 'east', options '-c app.tenant=%1$s'); CREATE USER MAPPING FOR CURRENT_USER SERVER tenant_%1$s;
+	CREATE FOREIGN TABLE mine_%1$s (id int, x int) SERVER tenant_%1$s OPTIONS (schema_name 'data', table_name 'mine'); CREATE FOREIGN TABLE all_%1$s (id int, x int) SERVER tenant_%1$s OPTIONS (schema_name 'data', table_name 'tenants')},
+	$_, $remote->host, $remote->port) for 0, 1;
+for my $case ([ 'SELECT * FROM mine_0 UNION ALL SELECT * FROM mine_1', 60 ], [ 'SELECT * FROM all_0 UNION ALL SELECT * FROM all_1', 120 ])
+{
+	my ($source, $rows) = @$case;
+	my @said = map { sql("SET gkmeans.nodes = '$_'; SELECT sum(size), md5(string_agg(f::text, '|')) FROM gkmeans_fit('$source', '{x}', 3) f; SELECT nodes FROM gkmeans_last_fit()") } ('', 'auto');
+	is($said[1], $said[0] =~ s/0$/2/r, "$source: as without nodes");
+	like($said[1], qr/^$rows\|/, 'all rows');
+}
+is(sql(q{CREATE SCHEMA data; CREATE TABLE data.mine (id int, x int); SET gkmeans.nodes = 'tenant_0, tenant_1'; SELECT sum(size) FROM gkmeans_fit('SELECT * FROM data.mine', '{x}', 3)}), 60, 'a list of servers with different options');
+
 # A node that reads a foreign table, which is empty while another server reloads it: no label is lost
 $remote->safe_psql('west', 'CREATE TABLE data.loaded AS SELECT region, "the id" AS id, x FROM data.first; CREATE TABLE data.kept AS TABLE data.loaded');
 $remote->safe_psql('east', <<~SQL);
