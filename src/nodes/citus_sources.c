@@ -30,9 +30,11 @@
 #include "citus_plan.h"
 #include "citus_sources.h"
 #include "conninfo.h"
+#include "source_columns.h"
 #include "source_query.h"
 #include "source_text.h"
 #include "subtransaction.h"
+#include "used_columns.h"
 
 /* The most parameters of a connection, and of them those that the settings of Citus may have. */
 #define PARAMETERS 40
@@ -125,27 +127,6 @@ find_tasks(const GkSourceText *text, const char *query, int columns, GkCitusTask
 		if (!is_select(tasks->all[i].query, columns))
 			reason = "Citus does not show all tasks of the source";
 	return reason;
-}
-
-/* The columns of a source, quoted. */
-static char *
-column_names(const Query *query, int *count)
-{
-	StringInfoData names;
-	ListCell   *cell;
-
-	*count = 0;
-	initStringInfo(&names);
-	foreach(cell, query->targetList)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-
-		if (entry->resjunk)
-			continue;
-		appendStringInfo(&names, "%s%s", *count > 0 ? ", " : "", quote_identifier(entry->resname));
-		(*count)++;
-	}
-	return names.data;
 }
 
 /* The source of a worker: the union of its tasks; NULL if it has none. */
@@ -314,13 +295,11 @@ has_sent(void)
 
 /* The workers of Citus that have the rows of a source. */
 const GkNodeSources *
-gk_citus_node_sources(const char *source, const char **reason)
+gk_citus_node_sources(const GkSource *source, const char **reason)
 {
-	const GkSourceText *text = gk_source_text(source);
-	char	   *query = psprintf("SELECT * FROM %s AS source", text->from);
+	const GkSourceText *text = gk_source_text(source->spec.source);
+	char	   *query = gk_used_columns_query(source, text);
 	Query	   *rewritten;
-	char	   *columns;
-	int			count;
 	GkCitusTasks tasks = {0};
 
 	*reason = NULL;
@@ -329,8 +308,7 @@ gk_citus_node_sources(const char *source, const char **reason)
 	rewritten = gk_query_rewrite(text, query);
 	if (!gk_is_citus_query(rewritten))
 		return NULL;
-	columns = column_names(rewritten, &count);
 	*reason = has_sent() ? "this transaction has used the workers of Citus before"
-		: find_tasks(text, query, count, &tasks);
-	return *reason != NULL ? NULL : make_nodes(&tasks, columns, reason);
+		: find_tasks(text, query, list_length(rewritten->targetList), &tasks);
+	return *reason != NULL ? NULL : make_nodes(&tasks, gk_used_columns(source), reason);
 }

@@ -7,12 +7,13 @@
 #include "postgres.h"
 
 #include "node_list.h"
+#include "source.h"
 
 /*
  * The workers that have the rows of a source, as gk_node_sources() returns them; *reason stays NULL
  * if the source is none of Citus' tables.
  */
-extern const GkNodeSources *gk_citus_node_sources(const char *source, const char **reason);
+extern const GkNodeSources *gk_citus_node_sources(const GkSource *source, const char **reason);
 
 /*
  * True if Citus would have each worker insert its own rows, were this command run: one INSERT that

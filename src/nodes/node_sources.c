@@ -55,7 +55,7 @@ named_servers(const List *names, const char *source)
 static const GkNodeSources *
 find_nodes(const GkSource *source, const char **reason)
 {
-	const GkNodeSources *list = gk_citus_node_sources(source->spec.source, reason);
+	const GkNodeSources *list = gk_citus_node_sources(source, reason);
 
 	if (list == NULL && *reason == NULL)
 		list = gk_partition_node_sources(source, reason);

@@ -23,6 +23,7 @@
 #include "source_columns.h"
 #include "source_query.h"
 #include "source_text.h"
+#include "used_columns.h"
 
 /* What postgres_fdw leaves in a scan: the query, and the numbers of the columns that it selects. */
 #define SELECT_SQL 0
@@ -146,16 +147,6 @@ append_places(StringInfo text, int count)
 		appendStringInfo(text, "%sc%d", i > 0 ? ", " : "", i);
 }
 
-/* True if the source is read for a column. */
-static bool
-is_used(const GkSource *source, int column)
-{
-	for (int i = 0; i < source->count; i++)
-		if (source->features[i] == column)
-			return true;
-	return column == source->id || column == source->weight;
-}
-
 /* True if texts of other types are taken for one, by the time zone of whoever does. */
 static bool
 depends_on_zone(Oid type)
@@ -259,47 +250,12 @@ add_scans(Scans *scans, const Plan *plan)
 		scans->reason = "the source is more than scans of foreign tables";
 }
 
-/* The names of the columns that a source is read for. */
-static char *
-column_names(const GkSource *source)
-{
-	StringInfoData names;
-
-	initStringInfo(&names);
-	for (int i = 1; i <= source->columns->natts; i++)
-		if (is_used(source, i))
-			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
-							 quote_identifier(gk_column_name(source, i)));
-	return names.data;
-}
-
-/* A query of these columns. */
-static char *
-columns_query(const GkSource *source, const GkSourceText *text)
-{
-	StringInfoData query;
-	const char *separator = "SELECT ";
-
-	initStringInfo(&query);
-	for (int i = 1; i <= source->columns->natts; i++)
-		if (is_used(source, i))
-		{
-			appendStringInfo(&query, "%sc%d", separator, i);
-			separator = ", ";
-		}
-	appendStringInfo(&query, " FROM %s AS source (", text->from);
-	for (int i = 1; i <= source->columns->natts; i++)
-		appendStringInfo(&query, "%sc%d", i > 1 ? ", " : "", i);
-	appendStringInfoChar(&query, ')');
-	return query.data;
-}
-
 /* Makes nodes of the servers. */
 static const GkNodeSources *
 make_nodes(const Scans *scans)
 {
 	GkNodeSources *list = palloc0(sizeof(GkNodeSources));
-	char	   *names = column_names(scans->source);
+	char	   *names = gk_used_columns(scans->source);
 	ListCell   *server;
 	ListCell   *source;
 
@@ -322,7 +278,8 @@ const GkNodeSources *
 gk_partition_node_sources(const GkSource *source, const char **reason)
 {
 	const GkSourceText *text = gk_source_text(source->spec.source);
-	GkSourceQuery *query = gk_query_plan_by_names(text, columns_query(source, text), NULL);
+	GkSourceQuery *query = gk_query_plan_by_names(text, gk_used_columns_query(source, text),
+												   NULL);
 	Scans		scans = {.source = source,.plan = query->plan};
 
 	*reason = NULL;
