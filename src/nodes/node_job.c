@@ -126,10 +126,10 @@ end_step(MemoryContext before)
 
 /*
  * The name of a type without its schema, which the search_path of two servers may show or not, and
- * of a domain what it is over.
+ * of a domain what it is over, with the precision to which values are rounded.
  */
 static const char *
-type_name(Oid type)
+type_name(Oid type, int32 modifier)
 {
 	Oid			element = get_element_type(type);
 	HeapTuple	tuple;
@@ -137,15 +137,15 @@ type_name(Oid type)
 	const char *name;
 
 	if (type < FirstGenbkiObjectId)
-		return format_type_be(type);
+		return modifier < 0 ? format_type_be(type) : format_type_with_typemod(type, modifier);
 	if (OidIsValid(element))
-		return psprintf("%s[]", type_name(element));
+		return psprintf("%s[]", type_name(element, -1));
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (!HeapTupleIsValid(tuple))
 		gk_refuse_change();
 	row = (Form_pg_type) GETSTRUCT(tuple);
 	name = row->typtype == TYPTYPE_DOMAIN
-		? psprintf("%s (%s)", NameStr(row->typname), type_name(row->typbasetype))
+		? psprintf("%s (%s)", NameStr(row->typname), type_name(row->typbasetype, row->typtypmod))
 		: pstrdup(NameStr(row->typname));
 	ReleaseSysCache(tuple);
 	return name;
@@ -155,11 +155,13 @@ type_name(Oid type)
 static const char *
 id_type_name(Oid type)
 {
-	Oid			base = getBaseType(type);
+	int32		modifier = -1;
+	Oid			base = getBaseTypeAndTypmod(type, &modifier);
 
 	if (base == INT2OID || base == INT4OID || base == INT8OID)
 		return "integer";
-	return base == TEXTOID || base == VARCHAROID ? "text" : type_name(base);
+	return modifier < 0 && (base == TEXTOID || base == VARCHAROID) ? "text"
+		: type_name(base, modifier);
 }
 
 /* The types of the columns of a source that matter. */
@@ -171,10 +173,10 @@ gk_column_types(const GkSource *source)
 	initStringInfo(&types);
 	for (int i = 0; i < source->count; i++)
 		appendStringInfo(&types, "%s%s %s", i > 0 ? ", " : "", source->names[i],
-						 type_name(gk_column_type(source, source->features[i])));
+						 type_name(gk_column_type(source, source->features[i]), -1));
 	if (source->weight > 0)
 		appendStringInfo(&types, "; weight %s %s", source->spec.weight_column,
-						 type_name(gk_column_type(source, source->weight)));
+						 type_name(gk_column_type(source, source->weight), -1));
 	if (source->id > 0)
 		appendStringInfo(&types, "; id %s %s", source->spec.id_column,
 						 id_type_name(gk_column_type(source, source->id)));

@@ -182,9 +182,9 @@ append_column(StringInfo columns, int place, const Var *column)
 	return true;
 }
 
-/* Adds a scan: the columns of the source, taken from those of the query. */
+/* Adds a scan: some of its columns, taken from those of the query. */
 static void
-add_scan(Scans *scans, const ForeignScan *scan)
+add_scan(Scans *scans, const ForeignScan *scan, const List *numbers)
 {
 	const List *retrieved;
 	StringInfoData columns;
@@ -196,9 +196,10 @@ add_scan(Scans *scans, const ForeignScan *scan)
 		return;
 	retrieved = list_nth(scan->fdw_private, RETRIEVED_COLUMNS);
 	initStringInfo(&columns);
-	foreach(cell, scan->scan.plan.targetlist)
+	foreach(cell, numbers)
 	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, cell);
+		const TargetEntry *entry = list_nth_node(TargetEntry, scan->scan.plan.targetlist,
+												 lfirst_int(cell) - 1);
 		int			place = place_of(scan, entry);
 
 		if (place < 0)
@@ -231,23 +232,82 @@ reads_all_parts(const Append *append)
 #endif
 }
 
-/* Adds the scans of a plan. */
-static void
-add_scans(Scans *scans, const Plan *plan)
+/* The columns below a plan that some of its columns are; NIL if it computes one. */
+static List *
+columns_below(const Plan *plan, Index below, const List *numbers)
 {
+	List	   *columns = NIL;
 	ListCell   *cell;
 
+	foreach(cell, numbers)
+	{
+		const TargetEntry *entry = list_nth_node(TargetEntry, plan->targetlist,
+												 lfirst_int(cell) - 1);
+		const Var  *column = (const Var *) entry->expr;
+
+		if (!IsA(column, Var) || column->varno != below || column->varattno <= 0)
+			return NIL;
+		columns = lappend_int(columns, column->varattno);
+	}
+	return columns;
+}
+
+/*
+ * The plan of which another one only passes on some columns: their numbers become those below.
+ * NULL if it does more.
+ */
+static const Plan *
+passed_on(const Plan *plan, const List **numbers)
+{
+	const SubqueryScan *scan = (const SubqueryScan *) plan;
+
+	if (plan->qual != NIL || plan->initPlan != NIL)
+		return NULL;
+	if (IsA(plan, SubqueryScan))
+	{
+		*numbers = columns_below(plan, scan->scan.scanrelid, *numbers);
+		return *numbers != NIL ? scan->subplan : NULL;
+	}
+	/* a subquery has NULL for columns that nobody reads */
+	if (!IsA(plan, Result) || plan->lefttree == NULL ||
+		((const Result *) plan)->resconstantqual != NULL)
+		return NULL;
+	*numbers = columns_below(plan, OUTER_VAR, *numbers);
+	return *numbers != NIL ? plan->lefttree : NULL;
+}
+
+/* Adds the scans of a plan, for some of its columns. */
+static void
+add_scans(Scans *scans, const Plan *plan, const List *numbers)
+{
+	const Plan *below;
+	ListCell   *cell;
+
+	check_stack_depth();
 	if (scans->reason != NULL)
 		return;
+	while ((below = passed_on(plan, &numbers)) != NULL)
+		plan = below;
 	if (IsA(plan, ForeignScan))
-		add_scan(scans, (const ForeignScan *) plan);
+		add_scan(scans, (const ForeignScan *) plan, numbers);
 	else if (IsA(plan, Append) && reads_all_parts((const Append *) plan))
 		foreach(cell, ((const Append *) plan)->appendplans)
-			add_scans(scans, lfirst(cell));
+			add_scans(scans, lfirst(cell), numbers);
 	else if (IsA(plan, SeqScan) || IsA(plan, IndexScan) || IsA(plan, BitmapHeapScan))
 		scans->reason = "part of the source is on this server";
 	else
 		scans->reason = "the source is more than scans of foreign tables";
+}
+
+/* The numbers of all columns of a plan. */
+static List *
+all_columns(const Plan *plan)
+{
+	List	   *numbers = NIL;
+
+	for (int i = 1; i <= list_length(plan->targetlist); i++)
+		numbers = lappend_int(numbers, i);
+	return numbers;
 }
 
 /* Makes nodes of the servers. */
@@ -289,7 +349,7 @@ gk_partition_node_sources(const GkSource *source, const char **reason)
 	if (query->plan->subplans != NIL)
 		scans.reason = "the source is more than scans of foreign tables";
 	else
-		add_scans(&scans, query->plan->planTree);
+		add_scans(&scans, query->plan->planTree, all_columns(query->plan->planTree));
 	*reason = scans.reason;
 	return *reason == NULL ? make_nodes(&scans) : NULL;
 }

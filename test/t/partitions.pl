@@ -210,6 +210,22 @@ sql(q{CREATE ROLE local_reader; GRANT USAGE ON FOREIGN SERVER east TO local_read
 	GRANT SELECT (id, x) ON secrets TO local_reader; GRANT SELECT ON of_secrets TO local_reader});
 is(sql(qq{SET ROLE local_reader; SET gkmeans.nodes = 'auto'; SELECT sum(size) FROM gkmeans_fit('$_', '{x}', 2, weight_column => 'id'); SELECT nodes FROM gkmeans_last_fit()}), "20\n1", "columns of $_") for qw(secrets of_secrets);
 
+# Subqueries that the planner keeps
+sql(q{CREATE VIEW twice AS SELECT x, id, name, "y or none" FROM east_first UNION ALL SELECT x, id, name, "y or none" FROM west_second; CREATE VIEW barrier WITH (security_barrier) AS SELECT name, x, id, "y or none" FROM twice});
+for my $source ('barrier', 'SELECT "y or none", name, x, id FROM twice OFFSET 0', 'SELECT * FROM (SELECT * FROM twice OFFSET 0) s OFFSET 0')
+{
+	my ($digest, $nodes, $reason) = fit($source, 'auto');
+	is($nodes, 2, "$source: over nodes") or diag($reason);
+	is($digest, (fit($source, ''))[0], "$source: the same bits");
+}
+is((fit('SELECT * FROM (SELECT *, x * 2 AS other FROM twice OFFSET 0) s WHERE other > 1', 'auto'))[1], 0, 'a subquery whose rows are chosen here');
+
+# A domain of another precision
+$remote->safe_psql('east', 'CREATE DOMAIN rounded AS numeric(10, 4); CREATE TABLE data.finer AS SELECT i AS id, (i / 77.0)::rounded AS x FROM generate_series(1, 9) i');
+sql(q{CREATE DOMAIN rounded AS numeric(5, 1); CREATE FOREIGN TABLE finer (id int, x rounded) SERVER east OPTIONS (schema_name 'data')});
+like(($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT * FROM $_"))[2], qr/There: .*numeric\(10,4\).* Here: .*numeric\(5,1\)/, "a domain of another precision: $_")
+	for q{gkmeans_fit('finer', '{x}', 2)}, q{gkmeans_fit_predict(NULL::rounded, 'finer', '{id}', 2, id_column => 'x')};
+
 # Two servers of one database: by their settings they may have different rows, and a source may read rows twice
 $remote->safe_psql('east', q{CREATE TABLE data.tenants AS SELECT i AS id, i % 7 + 20 * (i % 2) AS x, i % 2 AS tenant FROM generate_series(1, 60) i;
 	CREATE VIEW data.mine AS SELECT id, x FROM data.tenants WHERE tenant = current_setting('app.tenant')::int});
