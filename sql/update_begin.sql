@@ -81,6 +81,20 @@ BEGIN
         SELECT string_agg(quote_ident(name), ', ' ORDER BY number) INTO columns
         FROM pg_proc, unnest(proargnames, proargmodes) WITH ORDINALITY AS a(name, mode, number)
         WHERE oid = member AND mode = 'o';
+        FOR view IN
+            SELECT v.oid::regclass AS name
+            FROM pg_class v JOIN pg_rewrite r ON r.ev_class = v.oid
+            WHERE v.oid = ANY (ids) AND (
+                SELECT count(*) FROM regexp_matches(pg_get_viewdef(v.oid),
+                    format('\) (\w+|"[^"]+")\(%s\)', columns), 'g')) <> (
+                SELECT count(*) FROM regexp_matches(r.ev_action::text,
+                    format(':funcexpr \{FUNCEXPR :funcid %s ', member::oid), 'g'))
+        LOOP
+            RAISE EXCEPTION 'view % is in the way', view.name
+                USING DETAIL = format('Its text renames columns of %s, or lists them elsewhere as well.', member),
+                HINT = 'Drop the view, and create it again after the update.',
+                ERRCODE = 'dependent_objects_still_exist';
+        END LOOP;
         views := regexp_replace(views, format('\) (\w+|\\"[^"]+\\")\(%s\)', columns), ') \1', 'g');
         EXECUTE format('ALTER ROUTINE %s RENAME TO %I', member,
             (SELECT proname || '_0_1_0' FROM pg_proc WHERE oid = member));
