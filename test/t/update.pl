@@ -141,7 +141,7 @@ like($node->safe_psql('updated', "SELECT pg_get_viewdef('one.v'::regclass)"), qr
 $node->safe_psql('updated', 'DROP VIEW one.v, other.v, read.v; DROP SCHEMA one, other, read');
 
 # The update, in the middle of a session that has the library
-my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); ALTER EXTENSION gkmeans UPDATE; $rows; $version");
+my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); SET standard_conforming_strings = off; SET quote_all_identifiers = on; ALTER EXTENSION gkmeans UPDATE; RESET ALL; $rows; $version");
 is($said, '', 'the update says nothing');
 is($out, "4\n$expected_rows\n$new", 'the session goes on with its views');
 is($node->safe_psql('updated', $catalog), $expected, 'the extension equals a new one');
