@@ -170,7 +170,8 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- are called by theirs.
 DO $$
 BEGIN
-    IF '@extschema@' <> 'gkmeans' THEN
+    -- quote_all_identifiers puts its name in quotes
+    IF '@extschema@' NOT IN ('gkmeans', '"gkmeans"') THEN
         CREATE SCHEMA gkmeans;
         COMMENT ON SCHEMA gkmeans IS 'models of gkmeans for BI tools';
     ELSIF NOT EXISTS (

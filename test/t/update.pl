@@ -201,6 +201,10 @@ my $strange = <<~'SQL';
 	WHERE n.nspname = 'gkmeans' AND d.refclassid IN ('pg_proc'::pg_catalog.regclass, 'pg_operator'::pg_catalog.regclass)
 	AND NOT EXISTS (SELECT FROM pg_depend m WHERE m.classid = d.refclassid AND m.objid = d.refobjid AND m.deptype = 'e')
 	SQL
+# The schema of its views, where names are quoted
+$node->safe_psql('postgres', 'CREATE DATABASE quoted; ALTER DATABASE quoted SET quote_all_identifiers = on');
+is($node->safe_psql('quoted', 'CREATE SCHEMA gkmeans; CREATE EXTENSION gkmeans SCHEMA gkmeans; SELECT count(*) FROM gkmeans.models'), 0, 'the extension in the schema of its views, with quote_all_identifiers');
+
 for my $create ('CREATE EXTENSION gkmeans', "CREATE EXTENSION gkmeans VERSION '0.1.0'; CREATE VIEW old AS SELECT * FROM gkmeans_fit('public.data', '{x}', 2); ALTER EXTENSION gkmeans UPDATE")
 {
 	$node->safe_psql('elsewhere', 'SET client_min_messages = error; DROP EXTENSION IF EXISTS gkmeans CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE data AS SELECT generate_series(1, 9)::float8 AS x');
