@@ -151,11 +151,16 @@ type_name(Oid type, int32 modifier)
 	return name;
 }
 
-/* The same of a column of ids, which come here as texts: types whose texts are the same are one. */
+/*
+ * The same of the column of ids, which come here as texts: types whose texts are the same are one,
+ * but for texts that are padded.
+ */
 static const char *
-id_type_name(Oid type)
+id_type_name(const GkSource *source)
 {
-	int32		modifier = -1;
+	Oid			type = gk_column_type(source, source->id);
+	int32		modifier = type == BPCHAROID
+		? TupleDescAttr(source->columns, source->id - 1)->atttypmod : -1;
 	Oid			base = getBaseTypeAndTypmod(type, &modifier);
 
 	if (base == INT2OID || base == INT4OID || base == INT8OID)
@@ -179,7 +184,7 @@ gk_column_types(const GkSource *source)
 						 type_name(gk_column_type(source, source->weight), -1));
 	if (source->id > 0)
 		appendStringInfo(&types, "; id %s %s", source->spec.id_column,
-						 id_type_name(gk_column_type(source, source->id)));
+						 id_type_name(source));
 	return types.data;
 }
 

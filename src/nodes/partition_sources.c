@@ -147,12 +147,15 @@ append_places(StringInfo text, int count)
 		appendStringInfo(text, "%sc%d", i > 0 ? ", " : "", i);
 }
 
-/* True if texts of other types are taken for one, by the time zone of whoever does. */
+/*
+ * True if no cast on a node does what this server does to a text: it takes one of another type by
+ * its time zone, or pads it.
+ */
 static bool
-depends_on_zone(Oid type)
+is_converted_here(Oid type)
 {
 	return type == TIMESTAMPTZOID || type == TIMESTAMPTZARRAYOID || type == TIMETZOID ||
-		type == TIMETZARRAYOID;
+		type == TIMETZARRAYOID || type == BPCHAROID || type == BPCHARARRAYOID;
 }
 
 /*
@@ -169,12 +172,12 @@ append_column(StringInfo columns, int place, const Var *column)
 
 	get_type_category_preferred(OidIsValid(element) ? element : column->vartype, &category,
 								&preferred);
+	if (column->vartypmod >= 0 && is_converted_here(column->vartype))
+		return false;
 	/* a cast would cut a text that is too long, where this server reports an error */
 	if (column->vartypmod < 0 || column->vartype >= FirstGenbkiObjectId ||
 		category == TYPCATEGORY_STRING || category == TYPCATEGORY_BITSTRING)
 		appendStringInfo(columns, "r.c%d", place);
-	else if (depends_on_zone(column->vartype))
-		return false;
 	else
 		/* a mere cast would hide that the node's column is of another type */
 		appendStringInfo(columns, "CASE WHEN true THEN CAST(r.c%d AS %s) ELSE r.c%d END", place,
@@ -210,7 +213,7 @@ add_scan(Scans *scans, const ForeignScan *scan, const List *numbers)
 		appendStringInfoString(&columns, columns.len > 0 ? ", " : "");
 		if (!append_column(&columns, place, (const Var *) entry->expr))
 		{
-			scans->reason = "this server rounds times with time zones of the source";
+			scans->reason = "this server rounds or pads a column of the source";
 			return;
 		}
 	}

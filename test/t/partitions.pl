@@ -200,7 +200,7 @@ for my $case ([ 'timestamp', 'at' ], [ 'timestamp[]', 'ats' ], [ 'interval', 'la
 	my @said = map { sql("SET gkmeans.nodes = '$_'; SELECT string_agg(p.id::text, '|' ORDER BY p.id) FROM gkmeans_fit_predict(NULL::$type, 'typed', '{id}', 1, id_column => '$column') p; SELECT nodes FROM gkmeans_last_fit()") } ('', 'auto');
 	is($said[1], $said[0] =~ s/0$/1/r, "$column: the ids that this server reads");
 }
-like(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::timestamptz, 'typed', '{id}', 1, id_column => 'zoned'); SELECT nodes, engine_reason FROM gkmeans_last_fit()}), qr/^9\n0\|.*this server rounds times with time zones/, 'times with time zones');
+like(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::timestamptz, 'typed', '{id}', 1, id_column => 'zoned'); SELECT nodes, engine_reason FROM gkmeans_last_fit()}), qr/^9\n0\|.*this server rounds or pads a column/, 'times with time zones');
 
 # Only the columns that a call needs are read
 $remote->safe_psql('east', q{CREATE TABLE data.secrets AS SELECT i AS id, i % 4 AS x, 's' AS secret FROM generate_series(1, 20) i; CREATE ROLE some_columns LOGIN; GRANT USAGE ON SCHEMA data TO some_columns;
@@ -226,6 +226,12 @@ sql(q{CREATE DOMAIN rounded AS numeric(5, 1); CREATE FOREIGN TABLE finer (id int
 like(($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT * FROM $_"))[2], qr/There: .*numeric\(10,4\).* Here: .*numeric\(5,1\)/, "a domain of another precision: $_")
 	for q{gkmeans_fit('finer', '{x}', 2)}, q{gkmeans_fit_predict(NULL::rounded, 'finer', '{id}', 2, id_column => 'x')};
 
+# Texts that are padded
+$remote->safe_psql('east', q{CREATE TABLE data.padded AS SELECT i AS id, i % 7 AS x, ('c' || i % 3)::char(10) AS c FROM generate_series(1, 60) i});
+sql(q{CREATE FOREIGN TABLE padded (id int, x int, c char(7)) SERVER east OPTIONS (schema_name 'data'); CREATE SCHEMA IF NOT EXISTS data; CREATE TABLE data.padded (id int, x int, c char(7))});
+is_deeply([ map { sql("SET gkmeans.nodes = '$_'; SELECT k, inertia FROM gkmeans_evaluate_labels('padded', '{x}', 'c')") } 'auto' ], [ sql(q{SELECT k, inertia FROM gkmeans_evaluate_labels('padded', '{x}', 'c')}) ], 'labels that this server pads');
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_evaluate_labels('data.padded', '{x}', 'c')}))[2], qr/There: .*id c character\(10\).* Here: .*id c character\(7\)/, 'and that a node pads otherwise');
+
 # Two servers of one database: by their settings they may have different rows, and a source may read rows twice
 $remote->safe_psql('east', q{CREATE TABLE data.tenants AS SELECT i AS id, i % 7 + 20 * (i % 2) AS x, i % 2 AS tenant FROM generate_series(1, 60) i;
 	CREATE VIEW data.mine AS SELECT id, x FROM data.tenants WHERE tenant = current_setting('app.tenant')::int});
@@ -239,7 +245,7 @@ for my $case ([ 'SELECT * FROM mine_0 UNION ALL SELECT * FROM mine_1', 60 ], [ '
 	is($said[1], $said[0] =~ s/0$/2/r, "$source: as without nodes");
 	like($said[1], qr/^$rows\|/, 'all rows');
 }
-is(sql(q{CREATE SCHEMA data; CREATE TABLE data.mine (id int, x int); SET gkmeans.nodes = 'tenant_0, tenant_1'; SELECT sum(size) FROM gkmeans_fit('SELECT * FROM data.mine', '{x}', 3)}), 60, 'a list of servers with different options');
+is(sql(q{CREATE TABLE data.mine (id int, x int); SET gkmeans.nodes = 'tenant_0, tenant_1'; SELECT sum(size) FROM gkmeans_fit('SELECT * FROM data.mine', '{x}', 3)}), 60, 'a list of servers with different options');
 
 # A node that reads a foreign table, which is empty while another server reloads it: no label is lost
 $remote->safe_psql('west', 'CREATE TABLE data.loaded AS SELECT region, "the id" AS id, x FROM data.first; CREATE TABLE data.kept AS TABLE data.loaded');
