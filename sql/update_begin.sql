@@ -5,6 +5,9 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- what the blocks below, and the texts of views, are read and written by
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL quote_all_identifiers = off;
+SET LOCAL datestyle = 'ISO';
+SET LOCAL intervalstyle = 'postgres';
+SET LOCAL extra_float_digits = 3;
 
 -- The functions of 0.1.0 make way for those that follow.  Views that call them are remembered: they
 -- are made again, with the same text, when the new functions exist.

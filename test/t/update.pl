@@ -53,6 +53,7 @@ CREATE VIEW above AS SELECT sum(size) AS rows FROM clusters;
 CREATE VIEW last AS SELECT * FROM gkmeans_last_fit();
 CREATE VIEW aliased AS SELECT "A b".cluster_id AS "(cluster_id, size)", ROW("A b".*)::text AS r FROM gkmeans_fit('VALUES (1), (5)', '{column1}', 2) "A b";
 CREATE VIEW plain AS SELECT x FROM points;
+CREATE VIEW constants AS SELECT 0.1::float8 + 0.2::float8 = 0.30000000000000004::float8 AS float, timestamptz '2024-02-03 04:05:06+00' = to_timestamp(1706933106) AS time, count(*) AS clusters FROM gkmeans_fit('public.points', '{x,y}', 3);
 ALTER VIEW clusters RENAME COLUMN size TO members;
 COMMENT ON VIEW clusters IS 'kept';
 GRANT SELECT ON clusters, points TO reporter;
@@ -67,7 +68,7 @@ SELECT oid::regclass, oid, relowner::regrole, relacl, reloptions, obj_descriptio
 FROM pg_class c WHERE relkind = 'v' AND relnamespace IN ('public'::regnamespace, '"Other Schema"'::regnamespace) ORDER BY 1
 SQL
 my $views_before = $node->safe_psql('updated', $views);
-my $rows = 'TABLE clusters; TABLE above; TABLE aliased; SELECT * FROM "Other Schema"."the labels" ORDER BY 1';
+my $rows = 'TABLE clusters; TABLE above; TABLE aliased; TABLE constants; SELECT * FROM "Other Schema"."the labels" ORDER BY 1';
 my $expected_rows = $node->safe_psql('fresh', $rows);
 like($expected_rows, qr/\|24\|/, 'what the views show');
 
@@ -141,7 +142,7 @@ like($node->safe_psql('updated', "SELECT pg_get_viewdef('one.v'::regclass)"), qr
 $node->safe_psql('updated', 'DROP VIEW one.v, other.v, read.v; DROP SCHEMA one, other, read');
 
 # The update, in the middle of a session that has the library
-my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); SET standard_conforming_strings = off; SET quote_all_identifiers = on; ALTER EXTENSION gkmeans UPDATE; RESET ALL; $rows; $version");
+my ($status, $out, $said) = $node->psql('updated', "LOAD 'gkmeans'; SELECT count(*) FROM gkmeans_memory(); SET standard_conforming_strings = off; SET quote_all_identifiers = on; SET extra_float_digits = -5; SET datestyle = 'sql, dmy'; ALTER EXTENSION gkmeans UPDATE; RESET ALL; $rows; $version");
 is($said, '', 'the update says nothing');
 is($out, "4\n$expected_rows\n$new", 'the session goes on with its views');
 is($node->safe_psql('updated', $catalog), $expected, 'the extension equals a new one');
