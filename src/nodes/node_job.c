@@ -124,6 +124,9 @@ end_step(MemoryContext before)
 	MemoryContextSwitchTo(before);
 }
 
+/* Domains over arrays of others, and so on, of which no more is told. */
+#define MOST_LEVELS 10
+
 /*
  * The name of a type without its schema, which the search_path of two servers may show or not, and
  * of a domain what it is over, with the precision to which values are rounded.
@@ -131,24 +134,35 @@ end_step(MemoryContext before)
 static const char *
 type_name(Oid type, int32 modifier)
 {
-	Oid			element = get_element_type(type);
-	HeapTuple	tuple;
-	Form_pg_type row;
-	const char *name;
+	StringInfoData name;
 
+	initStringInfo(&name);
+	for (int level = 0; type >= FirstGenbkiObjectId && level < MOST_LEVELS; level++)
+	{
+		Oid			element = get_element_type(type);
+		HeapTuple	tuple;
+
+		modifier = -1;
+		if (OidIsValid(element))
+		{
+			appendStringInfoString(&name, "array of ");
+			type = element;
+			continue;
+		}
+		tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+		if (!HeapTupleIsValid(tuple))
+			gk_refuse_change();
+		appendStringInfoString(&name, NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
+		ReleaseSysCache(tuple);
+		if (get_typtype(type) != TYPTYPE_DOMAIN)
+			return name.data;
+		appendStringInfoString(&name, " over ");
+		type = getBaseTypeAndTypmod(type, &modifier);
+	}
 	if (type < FirstGenbkiObjectId)
-		return modifier < 0 ? format_type_be(type) : format_type_with_typemod(type, modifier);
-	if (OidIsValid(element))
-		return psprintf("%s[]", type_name(element, -1));
-	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
-	if (!HeapTupleIsValid(tuple))
-		gk_refuse_change();
-	row = (Form_pg_type) GETSTRUCT(tuple);
-	name = row->typtype == TYPTYPE_DOMAIN
-		? psprintf("%s (%s)", NameStr(row->typname), type_name(row->typbasetype, row->typtypmod))
-		: pstrdup(NameStr(row->typname));
-	ReleaseSysCache(tuple);
-	return name;
+		appendStringInfoString(&name, modifier < 0 ? format_type_be(type)
+							   : format_type_with_typemod(type, modifier));
+	return name.data;
 }
 
 /*

@@ -33,23 +33,17 @@ gk_used_columns(const GkSource *source)
 	return names.data;
 }
 
-/* A query of them. */
+/* A query of them, by their names: the source may have lost others since it was described. */
 char *
 gk_used_columns_query(const GkSource *source, const GkSourceText *text)
 {
 	StringInfoData query;
-	const char *separator = "SELECT ";
 
 	initStringInfo(&query);
 	for (int i = 1; i <= source->columns->natts; i++)
 		if (is_used(source, i))
-		{
-			appendStringInfo(&query, "%sc%d", separator, i);
-			separator = ", ";
-		}
-	appendStringInfo(&query, " FROM %s AS source (", text->from);
-	for (int i = 1; i <= source->columns->natts; i++)
-		appendStringInfo(&query, "%sc%d", i > 1 ? ", " : "", i);
-	appendStringInfoChar(&query, ')');
+			appendStringInfo(&query, "%s source.%s", query.len > 0 ? "," : "SELECT",
+							 quote_identifier(gk_column_name(source, i)));
+	appendStringInfo(&query, " FROM %s AS source", text->from);
 	return query.data;
 }

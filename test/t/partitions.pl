@@ -210,6 +210,12 @@ sql(q{CREATE ROLE local_reader; GRANT USAGE ON FOREIGN SERVER east TO local_read
 	GRANT SELECT (id, x) ON secrets TO local_reader; GRANT SELECT ON of_secrets TO local_reader});
 is(sql(qq{SET ROLE local_reader; SET gkmeans.nodes = 'auto'; SELECT sum(size) FROM gkmeans_fit('$_', '{x}', 2, weight_column => 'id'); SELECT nodes FROM gkmeans_last_fit()}), "20\n1", "columns of $_") for qw(secrets of_secrets);
 
+# A source that loses a column that nobody reads while it is planned
+sql(q{CREATE VIEW changing AS SELECT id, x, "y or none" FROM east_first;
+	CREATE FUNCTION change() RETURNS bool LANGUAGE plpgsql AS 'BEGIN DROP VIEW changing; CREATE VIEW changing AS SELECT id, x FROM east_first; RETURN true; END';
+	CREATE FUNCTION called_to_plan() RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN change(); END'});
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('SELECT * FROM changing WHERE called_to_plan()', '{x}', 2)}))[2], qr/source changed while it was being planned/, 'a source that loses a column');
+
 # Subqueries that the planner keeps
 sql(q{CREATE VIEW twice AS SELECT x, id, name, "y or none" FROM east_first UNION ALL SELECT x, id, name, "y or none" FROM west_second; CREATE VIEW barrier WITH (security_barrier) AS SELECT name, x, id, "y or none" FROM twice});
 for my $source ('barrier', 'SELECT "y or none", name, x, id FROM twice OFFSET 0', 'SELECT * FROM (SELECT * FROM twice OFFSET 0) s OFFSET 0')
@@ -221,8 +227,8 @@ for my $source ('barrier', 'SELECT "y or none", name, x, id FROM twice OFFSET 0'
 is((fit('SELECT * FROM (SELECT *, x * 2 AS other FROM twice OFFSET 0) s WHERE other > 1', 'auto'))[1], 0, 'a subquery whose rows are chosen here');
 
 # A domain of another precision
-$remote->safe_psql('east', 'CREATE DOMAIN rounded AS numeric(10, 4); CREATE TABLE data.finer AS SELECT i AS id, (i / 77.0)::rounded AS x FROM generate_series(1, 9) i');
-sql(q{CREATE DOMAIN rounded AS numeric(5, 1); CREATE FOREIGN TABLE finer (id int, x rounded) SERVER east OPTIONS (schema_name 'data')});
+$remote->safe_psql('east', 'CREATE DOMAIN four AS numeric(10, 4); CREATE DOMAIN rounded AS four; CREATE TABLE data.finer AS SELECT i AS id, (i / 77.0)::rounded AS x FROM generate_series(1, 9) i');
+sql(q{CREATE DOMAIN one AS numeric(5, 1); CREATE DOMAIN rounded AS one; CREATE FOREIGN TABLE finer (id int, x rounded) SERVER east OPTIONS (schema_name 'data')});
 like(($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT * FROM $_"))[2], qr/There: .*numeric\(10,4\).* Here: .*numeric\(5,1\)/, "a domain of another precision: $_")
 	for q{gkmeans_fit('finer', '{x}', 2)}, q{gkmeans_fit_predict(NULL::rounded, 'finer', '{id}', 2, id_column => 'x')};
 
