@@ -80,15 +80,25 @@ gk_quoted_name(const RangeVar *name)
 	return quote_qualified_identifier(name->schemaname, name->relname);
 }
 
-/* The schema where a table without one would be created; InvalidOid if there is none. */
+/*
+ * The schema where a table without one would be created; InvalidOid if there is none, or if it is
+ * that of temporary tables, which to ask for would create.
+ */
 static Oid
 creation_schema(void)
 {
-	List	   *path = fetch_search_path(false);
-	Oid			first = path != NIL ? linitial_oid(path) : InvalidOid;
+	Oid			schemas[2];
+	List	   *names;
+	int			count;
 
-	list_free(path);
-	return first;
+	if (!SplitIdentifierString(pstrdup(namespace_search_path), ',', &names) || names == NIL ||
+		strcmp(linitial(names), "pg_temp") == 0)
+		return InvalidOid;
+	count = fetch_search_path_array(schemas, lengthof(schemas));
+	for (int i = 0; i < Min(count, (int) lengthof(schemas)); i++)
+		if (schemas[i] != PG_CATALOG_NAMESPACE)
+			return schemas[i];
+	return InvalidOid;
 }
 
 /* Where a table of a name is, or would be created; false if that is not known. */
