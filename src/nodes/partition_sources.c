@@ -279,6 +279,22 @@ passed_on(const Plan *plan, const List **numbers)
 	return *numbers != NIL ? plan->lefttree : NULL;
 }
 
+/* True if a plan computes a column, read or not: a function may be called for what it does. */
+static bool
+computes(const Plan *plan)
+{
+	ListCell   *cell;
+
+	foreach(cell, plan->targetlist)
+	{
+		const Expr *expression = lfirst_node(TargetEntry, cell)->expr;
+
+		if (!IsA(expression, Var) && !IsA(expression, Const))
+			return true;
+	}
+	return false;
+}
+
 /* Adds the scans of a plan, for some of its columns. */
 static void
 add_scans(Scans *scans, const Plan *plan, const List *numbers)
@@ -289,9 +305,11 @@ add_scans(Scans *scans, const Plan *plan, const List *numbers)
 	check_stack_depth();
 	if (scans->reason != NULL)
 		return;
-	while ((below = passed_on(plan, &numbers)) != NULL)
+	while (!computes(plan) && (below = passed_on(plan, &numbers)) != NULL)
 		plan = below;
-	if (IsA(plan, ForeignScan))
+	if (computes(plan))
+		scans->reason = "this server computes columns of the source";
+	else if (IsA(plan, ForeignScan))
 		add_scan(scans, (const ForeignScan *) plan, numbers);
 	else if (IsA(plan, Append) && reads_all_parts((const Append *) plan))
 		foreach(cell, ((const Append *) plan)->appendplans)

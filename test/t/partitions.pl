@@ -226,6 +226,15 @@ for my $source ('barrier', 'SELECT "y or none", name, x, id FROM twice OFFSET 0'
 }
 is((fit('SELECT * FROM (SELECT *, x * 2 AS other FROM twice OFFSET 0) s WHERE other > 1', 'auto'))[1], 0, 'a subquery whose rows are chosen here');
 
+# What is computed here is, also if nobody reads it
+sql(q{CREATE TABLE noted (id int); CREATE FUNCTION noted(id int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO noted VALUES (id); RETURN id; END'});
+for my $source ('SELECT x, noted(id) AS n FROM east_first', 'SELECT x, noted(id) AS n FROM east_first UNION ALL SELECT x, noted(id) FROM west_second', 'SELECT * FROM (SELECT x, noted(id) AS n FROM east_first OFFSET 0) s')
+{
+	my @said = map { sql("TRUNCATE noted; SET gkmeans.nodes = '$_'; SELECT sum(size) FROM gkmeans_fit('$source', '{x}', 1); SELECT count(*) FROM noted") } ('', 'auto');
+	is($said[1], $said[0], "$source: functions are called");
+	unlike($said[0], qr/\n0$/, 'as without nodes');
+}
+
 # A domain of another precision
 $remote->safe_psql('east', 'CREATE DOMAIN four AS numeric(10, 4); CREATE DOMAIN rounded AS four; CREATE TABLE data.finer AS SELECT i AS id, (i / 77.0)::rounded AS x FROM generate_series(1, 9) i');
 sql(q{CREATE DOMAIN one AS numeric(5, 1); CREATE DOMAIN rounded AS one; CREATE FOREIGN TABLE finer (id int, x rounded) SERVER east OPTIONS (schema_name 'data')});
