@@ -170,6 +170,26 @@ gk_usable_schemas(void)
 	return schemas;
 }
 
+/* The schema where a table is created whose name has none. */
+Oid
+gk_creation_schema(void)
+{
+	List	   *names = names_in_path();
+	ListCell   *cell;
+
+	foreach(cell, names)
+	{
+		Oid			schema = get_namespace_oid(lfirst(cell), true);
+
+		CHECK_FOR_INTERRUPTS();
+		if (strcmp(lfirst(cell), "pg_temp") == 0)
+			return InvalidOid;
+		if (OidIsValid(schema) && can_use(schema))
+			return isTempNamespace(schema) ? InvalidOid : schema;
+	}
+	return InvalidOid;
+}
+
 /* True if a snapshot sees a schema. */
 static bool
 sees_schema(Oid schema, Snapshot snapshot)

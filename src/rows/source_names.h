@@ -29,6 +29,12 @@ extern uint64 gk_name_changes(void);
 extern List *gk_usable_schemas(void);
 
 /*
+ * The schema where a table is created whose name has none; InvalidOid if there is none, or if it is
+ * that of temporary tables, which PostgreSQL makes where one asks for it.
+ */
+extern Oid	gk_creation_schema(void);
+
+/*
  * True if a name led to another schema or none, or leads to one where it did not that the snapshot
  * sees: that was not made since.  What the own transaction has done since a command, of which the
  * first list is, does not count.  Not in parallel mode.

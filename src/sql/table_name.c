@@ -20,6 +20,7 @@
 #include "utils/varlena.h"
 
 #include "acting.h"
+#include "source_names.h"
 #include "source_text.h"
 #include "table_name.h"
 
@@ -80,27 +81,6 @@ gk_quoted_name(const RangeVar *name)
 	return quote_qualified_identifier(name->schemaname, name->relname);
 }
 
-/*
- * The schema where a table without one would be created; InvalidOid if there is none, or if it is
- * that of temporary tables, which to ask for would create.
- */
-static Oid
-creation_schema(void)
-{
-	Oid			schemas[2];
-	List	   *names;
-	int			count;
-
-	if (!SplitIdentifierString(pstrdup(namespace_search_path), ',', &names) || names == NIL ||
-		strcmp(linitial(names), "pg_temp") == 0)
-		return InvalidOid;
-	count = fetch_search_path_array(schemas, lengthof(schemas));
-	for (int i = 0; i < Min(count, (int) lengthof(schemas)); i++)
-		if (schemas[i] != PG_CATALOG_NAMESPACE)
-			return schemas[i];
-	return InvalidOid;
-}
-
 /* Where a table of a name is, or would be created; false if that is not known. */
 static bool
 find_place(const char *name, Oid *schema, const char **table)
@@ -117,7 +97,8 @@ find_place(const char *name, Oid *schema, const char **table)
 	else
 	{
 		relation_id = RelnameGetRelid(*table);
-		*schema = OidIsValid(relation_id) ? get_rel_namespace(relation_id) : creation_schema();
+		*schema = OidIsValid(relation_id) ? get_rel_namespace(relation_id)
+			: gk_creation_schema();
 	}
 	return OidIsValid(*schema);
 }

@@ -121,11 +121,12 @@ SELECT is(inserted = 0 AND (SELECT count(*) FROM elsewhere.moves) > count, true,
 DROP TABLE elsewhere.kinds;
 SELECT is((SELECT inserted FROM gkmeans_assign('defined', labels_table => 'elsewhere."kinds"')), 150::bigint, 'the labels table of the definition is gone');
 SELECT columns_are('elsewhere', 'kinds', '{of_row,cluster_id,distance}'::name[], 'where it is named, it is made again by the definition');
-SET LOCAL search_path = pg_temp, gk_test, public;
-SELECT gkmeans_create_model('gk_test.temporarily', 'batch', '{a}', 2, id_column => 'id', labels_table => 'no_labels');
+SET LOCAL search_path = missing, "$user", pg_temp, gk_test, public;
+SELECT gkmeans_create_model('gk_test.temporarily', 'batch', '{a}', 2, id_column => 'id', labels_table => 'no_labels', options => '{"id_name": "of_row"}');
 DROP TABLE no_labels;
 SET LOCAL search_path = gk_test, public;
 SELECT is((SELECT inserted FROM gkmeans_assign('temporarily', 'batch', 'id', 'no_labels')), 50::bigint, 'where that of the definition would be a temporary one');
+SELECT columns_are('gk_test', 'no_labels', '{id,cluster_id,distance}'::name[], 'the named one is another one');
 CREATE TABLE own_data AS SELECT id, a FROM iris;
 CREATE ROLE gk_owner;
 CREATE SCHEMA closed;
