@@ -179,8 +179,7 @@ id_type_name(const GkSource *source)
 
 	if (base == INT2OID || base == INT4OID || base == INT8OID)
 		return "integer";
-	return modifier < 0 && (base == TEXTOID || base == VARCHAROID) ? "text"
-		: type_name(base, modifier);
+	return base == TEXTOID || base == VARCHAROID ? "text" : type_name(base, modifier);
 }
 
 /* The types of the columns of a source that matter. */

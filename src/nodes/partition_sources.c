@@ -367,7 +367,9 @@ gk_partition_node_sources(const GkSource *source, const char **reason)
 	if (!reads_foreign_table(query->plan))
 		return NULL;
 	gk_query_check(query);
-	if (query->plan->subplans != NIL)
+	if (query->plan->rowMarks != NIL)
+		scans.reason = "the source locks rows";
+	else if (query->plan->subplans != NIL)
 		scans.reason = "the source is more than scans of foreign tables";
 	else
 		add_scans(&scans, query->plan->planTree, all_columns(query->plan->planTree));

@@ -226,6 +226,9 @@ for my $source ('barrier', 'SELECT "y or none", name, x, id FROM twice OFFSET 0'
 }
 is((fit('SELECT * FROM (SELECT *, x * 2 AS other FROM twice OFFSET 0) s WHERE other > 1', 'auto'))[1], 0, 'a subquery whose rows are chosen here');
 
+sql('CREATE VIEW locking AS SELECT id, x, "y or none" FROM east_first FOR UPDATE');
+is_deeply([ (fit('locking', 'auto'))[0, 1] ], [ (fit('locking', ''))[0], 0 ], 'a view that locks rows is read here');
+
 # What is computed here is, also if nobody reads it
 sql(q{CREATE TABLE noted (id int); CREATE FUNCTION noted(id int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO noted VALUES (id); RETURN id; END'});
 for my $source ('SELECT x, noted(id) AS n FROM east_first', 'SELECT x, noted(id) AS n FROM east_first UNION ALL SELECT x, noted(id) FROM west_second', 'SELECT * FROM (SELECT x, noted(id) AS n FROM east_first OFFSET 0) s')
