@@ -124,7 +124,7 @@ cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backe
 like($session->query('SELECT 1'), qr/1/, 'a view of features whose names are alike: the session goes on');
 like($session->{stderr}, qr/canceling statement due to user request/, 'a view of features whose names are alike: says so');
 
-# Views of unions of views, which have a key if all sides have it
+# Views of unions of views, which have a key if all sides have it: 2^40 of them
 $session->query(<<~'SQL');
 	CREATE VIEW united_0 AS SELECT 1 AS x;
 	DO $do$ BEGIN FOR i IN 1 .. 40 LOOP
@@ -134,11 +134,10 @@ $session->query(<<~'SQL');
 	CREATE OR REPLACE VIEW united_0 AS SELECT x FROM keyed;
 	SQL
 $session->{stderr} = '';
-start_query($session, q{SELECT count(*) FROM gkmeans_fit('SELECT x FROM united_40', k => 2)});
-$node->poll_query_until('postgres', "SELECT state = 'active' AND query LIKE '%united_40%' FROM pg_stat_activity WHERE pid = $pid");
-cmp_ok($node->safe_psql('postgres', "SELECT ms_until_idle($pid, 'pg_cancel_backend')"), '<', $slack, 'keys of views of unions: cancelled');
-like($session->query('SELECT 1'), qr/1/, 'keys of views of unions: the session goes on');
-like($session->{stderr}, qr/canceling statement due to user request/, 'keys of views of unions: says so');
+$session->query("SET statement_timeout = '1min'");
+$session->query(q{SELECT count(*) FROM gkmeans_fit('SELECT x FROM united_40', k => 2)});
+like($session->{stderr}, qr/no numbers besides its keys/, 'keys of views of unions: each view is looked at once');
+$session->query('RESET statement_timeout');
 $session->{stderr} = '';
 
 # Features of one column of another table, beside a labels table with many partitions.
