@@ -32,7 +32,7 @@ OBJS = \
 	$(addprefix src/fit/, $(addsuffix .o, anomaly draw fit fitter history merge nearest pilot prepare \
 		quantiles sample search seed)) \
 	$(addprefix src/nodes/, $(addsuffix .o, citus_plan citus_sources cluster cluster_ids cluster_labels \
-		cluster_rows connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
+		cluster_rows column_types connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
 		partition_sources shared_labels used_columns)) \
 	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table checked_command fit_functions gpu_devices \
 		label_columns label_lookup label_rows labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \

@@ -14,6 +14,7 @@
 #include "cluster_ids.h"
 #include "cluster_parts.h"
 #include "cluster_rows.h"
+#include "column_types.h"
 #include "engine_error.h"
 #include "host_memory.h"
 #include "id_texts.h"

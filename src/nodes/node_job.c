@@ -22,6 +22,7 @@
 #include "utils/syscache.h"
 
 #include "alloc.h"
+#include "column_types.h"
 #include "engine_error.h"
 #include "host_memory.h"
 #include "id_texts.h"
@@ -122,83 +123,6 @@ end_step(MemoryContext before)
 {
 	current->in_step = false;
 	MemoryContextSwitchTo(before);
-}
-
-/* Domains over arrays of others, and so on, of which no more is told. */
-#define MOST_LEVELS 10
-
-/*
- * The name of a type without its schema, which the search_path of two servers may show or not, and
- * of a domain what it is over, with the precision to which values are rounded.
- */
-static const char *
-type_name(Oid type, int32 modifier)
-{
-	StringInfoData name;
-
-	initStringInfo(&name);
-	for (int level = 0; type >= FirstGenbkiObjectId && level < MOST_LEVELS; level++)
-	{
-		Oid			element = get_element_type(type);
-		HeapTuple	tuple;
-
-		modifier = -1;
-		if (OidIsValid(element))
-		{
-			appendStringInfoString(&name, "array of ");
-			type = element;
-			continue;
-		}
-		tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
-		if (!HeapTupleIsValid(tuple))
-			gk_refuse_change();
-		appendStringInfoString(&name, NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
-		ReleaseSysCache(tuple);
-		if (get_typtype(type) != TYPTYPE_DOMAIN)
-			return name.data;
-		appendStringInfoString(&name, " over ");
-		type = getBaseTypeAndTypmod(type, &modifier);
-	}
-	if (type < FirstGenbkiObjectId)
-		appendStringInfoString(&name, modifier < 0 ? format_type_be(type)
-							   : format_type_with_typemod(type, modifier));
-	return name.data;
-}
-
-/*
- * The same of the column of ids, which come here as texts: types whose texts are the same are one,
- * but for texts that are padded.
- */
-static const char *
-id_type_name(const GkSource *source)
-{
-	Oid			type = gk_column_type(source, source->id);
-	int32		modifier = type == BPCHAROID
-		? TupleDescAttr(source->columns, source->id - 1)->atttypmod : -1;
-	Oid			base = getBaseTypeAndTypmod(type, &modifier);
-
-	if (base == INT2OID || base == INT4OID || base == INT8OID)
-		return "integer";
-	return base == TEXTOID || base == VARCHAROID ? "text" : type_name(base, modifier);
-}
-
-/* The types of the columns of a source that matter. */
-const char *
-gk_column_types(const GkSource *source)
-{
-	StringInfoData types;
-
-	initStringInfo(&types);
-	for (int i = 0; i < source->count; i++)
-		appendStringInfo(&types, "%s%s %s", i > 0 ? ", " : "", source->names[i],
-						 type_name(gk_column_type(source, source->features[i]), -1));
-	if (source->weight > 0)
-		appendStringInfo(&types, "; weight %s %s", source->spec.weight_column,
-						 type_name(gk_column_type(source, source->weight), -1));
-	if (source->id > 0)
-		appendStringInfo(&types, "; id %s %s", source->spec.id_column,
-						 id_type_name(source));
-	return types.data;
 }
 
 /* A copy of a text, NULL of NULL. */

@@ -37,9 +37,6 @@ typedef struct GkNodeEngine
 	const char *columns;		/* the types of the columns, see gk_column_types() */
 } GkNodeEngine;
 
-/* The types of the columns of a source that matter, as a text to compare. */
-extern const char *gk_column_types(const GkSource *source);
-
 /*
  * Begins the job of a node, instead of an earlier one; copies what it is to do.  Raises the
  * errors of gk_source_describe() and gk_open_engine().

@@ -18,6 +18,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "column_types.h"
 #include "foreign_servers.h"
 #include "partition_sources.h"
 #include "source_columns.h"
@@ -369,6 +370,8 @@ gk_partition_node_sources(const GkSource *source, const char **reason)
 	gk_query_check(query);
 	if (query->plan->rowMarks != NIL)
 		scans.reason = "the source locks rows";
+	else if (gk_converts_ids(source))
+		scans.reason = "this server converts the ids to another type";
 	else if (query->plan->subplans != NIL)
 		scans.reason = "the source is more than scans of foreign tables";
 	else

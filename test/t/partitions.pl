@@ -202,6 +202,34 @@ for my $case ([ 'timestamp', 'at' ], [ 'timestamp[]', 'ats' ], [ 'interval', 'la
 }
 like(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::timestamptz, 'typed', '{id}', 1, id_column => 'zoned'); SELECT nodes, engine_reason FROM gkmeans_last_fit()}), qr/^9\n0\|.*this server rounds or pads a column/, 'times with time zones');
 
+# Ids that become values of another type, which depends on the settings of who converts them
+$remote->safe_psql('east', q{CREATE TABLE data.timed AS SELECT i AS id, timestamp '2020-06-01' + i * interval '1 h' AS at, date '2020-06-01' + i AS day, time '10:00' + i * interval '1 min' AS clock FROM generate_series(1, 5) i});
+sql(q{CREATE FOREIGN TABLE timed (id int, at timestamp, day date, clock time) SERVER east OPTIONS (schema_name 'data')});
+for my $case ([ 'timestamptz', 'at' ], [ 'timestamptz', 'day' ], [ 'timetz', 'clock' ], [ 'timestamp', 'day' ])
+{
+	my ($type, $column) = @$case;
+	my @said = map { sql("SET TimeZone = 'America/New_York'; SET gkmeans.nodes = '$_'; SELECT string_agg(p.id::text, '|' ORDER BY p.id) FROM gkmeans_fit_predict(NULL::$type, 'timed', '{id}', 1, id_column => '$column') p") } ('', 'auto');
+	is($said[1], $said[0], "$column as $type: the ids that this server reads");
+}
+like(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::timestamptz, 'timed', '{id}', 1, id_column => 'at'); SELECT nodes, engine_reason FROM gkmeans_last_fit()}), qr/^5\n0\|.*this server converts the ids/, 'and why');
+
+# Tables of one server that have a column of different types, which their union would hide
+$remote->safe_psql('east', q{CREATE TABLE data.ones (id text, v float8[], x float8, at timestamptz, n int); CREATE TABLE data.others (id char(4), v real[], x real, at timestamp, n bigint);
+	INSERT INTO data.ones SELECT 'a' || i, ARRAY[i * 0.1], i * 0.1, timestamptz '2020-01-01 00:00+00' + i * interval '1 h', i FROM generate_series(1, 9) i; INSERT INTO data.others SELECT 'b' || i, ARRAY[i * 0.7], i * 0.7, timestamp '2020-02-01' + i * interval '1 h', i FROM generate_series(1, 9) i});
+sql(q{CREATE TABLE united (id text, v float8[], x float8, at timestamptz, n bigint) PARTITION BY HASH (n)});
+sql("CREATE FOREIGN TABLE united_$_ PARTITION OF united FOR VALUES WITH (MODULUS 2, REMAINDER " . ($_ eq 'ones' ? 0 : 1) . ") SERVER east OPTIONS (schema_name 'data', table_name '$_')") for qw(ones others);
+for my $case ([ q{gkmeans_fit('united', '{x}', 2)}, 'x double precision made of real' ], [ q{gkmeans_fit('united', '{v}', 2)}, 'v double precision\[\] made of real\[\]' ],
+	[ q{gkmeans_fit('united', '{n}', 2, weight_column => 'x')}, 'n bigint made of integer; weight x double precision made of real' ],
+	[ q{gkmeans_fit('united', '{x}', 2)} =~ s/united/SELECT * FROM (SELECT x + 0 AS y, * FROM united OFFSET 0) s WHERE x > 0/r, '' ],
+	[ q{gkmeans_fit_predict(NULL::text, 'united', '{n}', 2, id_column => 'id')}, 'id id text made of character' ],
+	[ q{gkmeans_fit_predict(NULL::timestamptz, 'SELECT at, x FROM united_ones UNION ALL SELECT at, x FROM united_others', '{x}', 2, id_column => 'at')}, 'id at timestamp with time zone made of timestamp without time zone' ])
+{
+	my ($call, $types) = @$case;
+	my $said = ($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT FROM $call"))[2];
+	$types eq '' ? is($said, '', "$call: read here") : like($said, qr/node "east" differ.*There: .*$types/s, "$call: the types of all tables are compared");
+}
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::bigint, 'SELECT id, n, n + 0 AS m FROM united', '{m}', 2, id_column => 'n')}), 18, 'not those of texts that are read here');
+
 # Only the columns that a call needs are read
 $remote->safe_psql('east', q{CREATE TABLE data.secrets AS SELECT i AS id, i % 4 AS x, 's' AS secret FROM generate_series(1, 20) i; CREATE ROLE some_columns LOGIN; GRANT USAGE ON SCHEMA data TO some_columns;
 	GRANT SELECT (id, x) ON data.secrets TO some_columns; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gkmeans TO some_columns});
