@@ -183,9 +183,9 @@ gk_creation_schema(void)
 
 		CHECK_FOR_INTERRUPTS();
 		if (strcmp(lfirst(cell), "pg_temp") == 0)
-			return InvalidOid;
+			return LookupNamespaceNoError("pg_temp");
 		if (OidIsValid(schema) && can_use(schema))
-			return isTempNamespace(schema) ? InvalidOid : schema;
+			return schema;
 	}
 	return InvalidOid;
 }

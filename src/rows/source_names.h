@@ -29,8 +29,8 @@ extern uint64 gk_name_changes(void);
 extern List *gk_usable_schemas(void);
 
 /*
- * The schema where a table is created whose name has none; InvalidOid if there is none, or if it is
- * that of temporary tables, which PostgreSQL makes where one asks for it.
+ * The schema where a table is created whose name has none; InvalidOid if there is none, as that of
+ * temporary tables before the first of them.
  */
 extern Oid	gk_creation_schema(void);
 

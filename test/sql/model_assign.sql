@@ -124,6 +124,9 @@ SELECT columns_are('elsewhere', 'kinds', '{of_row,cluster_id,distance}'::name[],
 SET LOCAL search_path = missing, "$user", pg_temp, gk_test, public;
 SELECT gkmeans_create_model('gk_test.temporarily', 'batch', '{a}', 2, id_column => 'id', labels_table => 'no_labels', options => '{"id_name": "of_row"}');
 DROP TABLE no_labels;
+SELECT is((SELECT inserted FROM gkmeans_assign('gk_test.temporarily', labels_table => 'no_labels')), 50::bigint, 'the same name by the same search_path');
+SELECT columns_are((SELECT nspname FROM pg_namespace WHERE oid = pg_my_temp_schema()), 'no_labels', '{of_row,cluster_id,distance}'::name[], 'it is that of the definition');
+DROP TABLE pg_temp.no_labels;
 SET LOCAL search_path = gk_test, public;
 SELECT is((SELECT inserted FROM gkmeans_assign('temporarily', 'batch', 'id', 'no_labels')), 50::bigint, 'where that of the definition would be a temporary one');
 SELECT columns_are('gk_test', 'no_labels', '{id,cluster_id,distance}'::name[], 'the named one is another one');
