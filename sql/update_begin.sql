@@ -90,7 +90,7 @@ BEGIN
         FOR view IN
             SELECT v.oid::regclass AS name
             FROM pg_class v JOIN pg_rewrite r ON r.ev_class = v.oid
-            WHERE v.oid = ANY (ids) AND (
+            WHERE v.oid = ANY (ids) AND r.rulename = '_RETURN' AND (
                 SELECT count(*) FROM regexp_matches(pg_get_viewdef(v.oid),
                     format('\) (\w+|"[^"]+")\(%s\)', columns), 'g')) <> (
                 SELECT count(*) FROM regexp_matches(r.ev_action::text,

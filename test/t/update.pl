@@ -56,6 +56,7 @@ CREATE VIEW plain AS SELECT x FROM points;
 CREATE VIEW constants AS SELECT 0.1::float8 + 0.2::float8 = 0.30000000000000004::float8 AS float, timestamptz '2024-02-03 04:05:06+00' = to_timestamp(1706933106) AS time, count(*) AS clusters FROM gkmeans_fit('public.points', '{x,y}', 3);
 ALTER VIEW clusters RENAME COLUMN size TO members;
 COMMENT ON VIEW clusters IS 'kept';
+CREATE RULE no_rows AS ON INSERT TO clusters DO INSTEAD NOTHING;
 GRANT SELECT ON clusters, points TO reporter;
 ALTER VIEW "Other Schema"."the labels" OWNER TO reporter;
 GRANT USAGE ON SCHEMA "Other Schema" TO reporter;
@@ -64,7 +65,8 @@ $node->safe_psql('updated', "CREATE ROLE reporter; CREATE EXTENSION gkmeans VERS
 $node->safe_psql('fresh', $made);
 my $views = <<'SQL';
 SELECT oid::regclass, oid, relowner::regrole, relacl, reloptions, obj_description(oid, 'pg_class'),
-	(SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)
+	(SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0),
+	(SELECT string_agg(rulename, ',' ORDER BY rulename) FROM pg_rewrite WHERE ev_class = c.oid)
 FROM pg_class c WHERE relkind = 'v' AND relnamespace IN ('public'::regnamespace, '"Other Schema"'::regnamespace) ORDER BY 1
 SQL
 my $views_before = $node->safe_psql('updated', $views);
