@@ -368,6 +368,26 @@ find_sums(Measurement *measurement)
 	compare_rows(measurement, false, add_spread);
 }
 
+/*
+ * Raises the terms of two clusters to (S + S) / M.  A square tells of most that it is less than
+ * both; it is rounded far less than that share, unless a term is tiny.
+ */
+static void
+raise_terms(const Measurement *measurement, const double *spread, double *terms, int a, int b)
+{
+	double		both = spread[a] + spread[b];
+	double		least = Min(terms[a], terms[b]);
+	double		apart2 = square_apart(mean_of(measurement, a), mean_of(measurement, b),
+									  measurement->clustering->dimension);
+	double		term;
+
+	if (apart2 == 0.0 || (least > 1e-100 && both * both < 0.999999 * (least * least) * apart2))
+		return;
+	term = both / sqrt(apart2);
+	terms[a] = Max(terms[a], term);
+	terms[b] = Max(terms[b], term);
+}
+
 /* The mean over the clusters of the greatest (S + S) / M. */
 static double
 davies_bouldin(const Measurement *measurement)
@@ -382,15 +402,11 @@ davies_bouldin(const Measurement *measurement)
 			: value_of(measurement->tallies[c].spread, measurement->tallies[c].spread_scale) /
 			quality->sizes[c];
 	for (int a = 0; a < k; a++)
-		for (int b = 0; b < k && quality->sizes[a] > 0; b++)
+		for (int b = 0; b < a && quality->sizes[a] > 0; b++)
 		{
-			double		apart = b == a || quality->sizes[b] == 0 ? 0.0
-				: sqrt(square_apart(mean_of(measurement, a), mean_of(measurement, b),
-									measurement->clustering->dimension));
-
 			CHECK_FOR_INTERRUPTS();
-			if (apart > 0.0)
-				terms[a] = Max(terms[a], (spread[a] + spread[b]) / apart);
+			if (quality->sizes[b] > 0)
+				raise_terms(measurement, spread, terms, a, b);
 		}
 	return gk_sum(terms, k) / quality->clusters;
 }
