@@ -25,6 +25,9 @@
 #include "sql_function.h"
 #include "sql_values.h"
 
+/* Centroids between two looks at interrupts. */
+#define CENTROIDS_AT_ONCE 4096
+
 GK_SQL_FUNCTION(gkmeans_export);
 GK_SQL_FUNCTION(gkmeans_predict_with);
 GK_SQL_FUNCTION(gkmeans_predict_centroids);
@@ -175,6 +178,8 @@ nearest_of(ArrayType *centroids, const double *values, double before, double aft
 		const double *centroid = (const double *) ARR_DATA_PTR(centroids) + (int64) c * d;
 		double		sum = 0.0;
 
+		if (c % CENTROIDS_AT_ONCE == 0)
+			CHECK_FOR_INTERRUPTS();
 		for (int j = 0; j < d; j++)
 		{
 			double		difference = (values[j] * before - centroid[j] * before) * after;
