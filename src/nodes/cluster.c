@@ -8,6 +8,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "cluster_engine.h"
@@ -35,17 +36,14 @@ literal(const char *text)
  */
 static void
 append_open(StringInfo text, const GkConnection *connection, const GkSource *source,
-			const GkWork *work)
+			const char *id_type, const GkWork *work)
 {
-	Oid			id_type = gk_source_id_type(source);
-	const char *type = OidIsValid(id_type) ? gk_type_name(id_type) : NULL;
-
 	appendStringInfo(text, "SELECT * FROM gkmeans.gkmeans_node_open(%d, %s, ARRAY[",
 					 GK_NODE_PROTOCOL, literal(connection->node->source));
 	for (int i = 0; i < source->count; i++)
 		appendStringInfo(text, "%s%s", i > 0 ? ", " : "", literal(source->names[i]));
 	appendStringInfo(text, "]::pg_catalog.text[], %s, %s, ", literal(source->spec.id_column),
-					 literal(type));
+					 literal(id_type));
 	appendStringInfo(text, "%s, %s, %s, %.0f::pg_catalog.int8, %.0f::pg_catalog.int8,"
 					 " %.0f::pg_catalog.int8)", literal(source->spec.weight_column),
 					 source->spec.nulls_are_errors ? "true" : "false",
@@ -53,9 +51,24 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 					 Max(work->k, 1.0), Max(work->starts, 1.0), Max(work->iterations, 1.0));
 }
 
+/*
+ * The type that nodes convert ids to; NULL if ids stay of the type of their column, whose texts are
+ * read here: what has the name of a type of one's own on a node may be another one.
+ */
+static const char *
+converted_type(const GkNodeSources *nodes, const GkSource *source)
+{
+	Oid			type = gk_source_id_type(source);
+
+	if (!OidIsValid(type) || (!nodes->of_citus && !gk_converts_ids(source)))
+		return NULL;
+	return gk_type_name(nodes->of_citus ? type : getBaseType(type));
+}
+
 /* Opens an engine on a node. */
 static void
-open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const GkWork *work)
+open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const char *id_type,
+		  const GkWork *work)
 {
 	GkConnection *connection = part->connection;
 	const char *own = gk_column_types(source);
@@ -63,7 +76,7 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 	StringInfoData text;
 
 	initStringInfo(&text);
-	append_open(&text, connection, source, work);
+	append_open(&text, connection, source, id_type, work);
 	gk_ask(cluster->connections, connection, text.data);
 	gk_await(cluster->connections);
 
@@ -113,6 +126,7 @@ GkServerCluster *
 gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work)
 {
 	GkServerCluster *cluster = palloc0(sizeof(GkServerCluster));
+	const char *id_type = converted_type(nodes, source);
 	GkPart	  **parts;
 
 	check_ids(source);
@@ -128,7 +142,7 @@ gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, 
 	}
 	qsort_interruptible(parts, cluster->count, sizeof(GkPart *), compare_databases, NULL);
 	for (int i = 0; i < cluster->count; i++)
-		open_part(cluster, parts[i], source, work);
+		open_part(cluster, parts[i], source, id_type, work);
 	pfree(parts);
 	return cluster;
 }

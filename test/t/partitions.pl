@@ -272,6 +272,21 @@ sql(q{CREATE DOMAIN one AS numeric(5, 1); CREATE DOMAIN rounded AS one; CREATE F
 like(($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT * FROM $_"))[2], qr/There: .*numeric\(10,4\).* Here: .*numeric\(5,1\)/, "a domain of another precision: $_")
 	for q{gkmeans_fit('finer', '{x}', 2)}, q{gkmeans_fit_predict(NULL::rounded, 'finer', '{id}', 2, id_column => 'x')};
 
+# Ids of a type that the node does not have, or that is another one there: by auto and by a list
+$remote->safe_psql('east', q{CREATE DOMAIN amount AS numeric(6, 1); CREATE DOMAIN short AS char(6); CREATE SCHEMA other; CREATE TYPE other.kind AS ENUM ('a', 'b', 'c');
+	CREATE TABLE data.bills AS SELECT i AS number, (i * 1.2345)::numeric AS id, 'a' || i AS c, chr(97 + i % 3)::other.kind AS kind, i % 7 AS x FROM generate_series(1, 9) i});
+sql(q{CREATE SCHEMA data; CREATE DOMAIN amount AS numeric; CREATE DOMAIN short AS text; CREATE DOMAIN known AS int CHECK (VALUE <> 0); CREATE TYPE kind AS ENUM ('a', 'b', 'c');
+	CREATE FOREIGN TABLE data.bills (number known, id amount, c short, kind kind, x int) SERVER east OPTIONS (schema_name 'data')});
+for my $case ([ 'amount', 'id' ], [ 'short', 'c' ], [ 'known', 'number' ], [ 'kind', 'kind' ], [ 'int', 'number' ], [ 'numeric', 'id' ])
+{
+	my ($type, $column) = @$case;
+	my @said = map { sql("SET gkmeans.nodes = '$_'; SELECT string_agg(p.id::text, '|' ORDER BY p.id) FROM gkmeans_fit_predict(NULL::$type, 'data.bills', '{x}', 1, id_column => '$column') p; SELECT nodes FROM gkmeans_last_fit()") } ('', 'auto', 'east');
+	is($said[$_], $said[0] =~ s/0$/1/r, "$column as $type: the ids that this server reads") for 1, 2;
+}
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('data.bills', '{x}', 1, id_column => 'id', labels_table => 'billed'); SELECT count(*) FROM billed JOIN data.bills USING (id)}), 9, 'in a labels table');
+sql('ALTER DOMAIN known ADD CHECK (VALUE <> 4) NOT VALID');
+like(($node->psql('postgres', "SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::known, 'data.bills', '{x}', 1, id_column => 'number')"))[2], qr/value for domain known violates check constraint/, "with gkmeans.nodes '$_', ids that their domain refuses") for '', 'auto';
+
 # Texts that are padded
 $remote->safe_psql('east', q{CREATE TABLE data.padded AS SELECT i AS id, i % 7 AS x, ('c' || i % 3)::char(10) AS c FROM generate_series(1, 60) i});
 sql(q{CREATE FOREIGN TABLE padded (id int, x int, c char(7)) SERVER east OPTIONS (schema_name 'data'); CREATE SCHEMA IF NOT EXISTS data; CREATE TABLE data.padded (id int, x int, c char(7))});
