@@ -243,9 +243,9 @@ analyze(const GkSourceText *source, const char *text, Oid parameter)
 	Query	   *volatile query = NULL;
 
 	CHECK_FOR_INTERRUPTS();
-	(void) check_temporary_types(statement->stmt, NULL);
 	PG_TRY();
 	{
+		(void) check_temporary_types(statement->stmt, NULL);
 		query = parse_analyze_fixedparams(statement, text, &parameter,
 										  OidIsValid(parameter) ? 1 : 0, NULL);
 	}
