@@ -65,13 +65,12 @@ converted_type(const GkNodeSources *nodes, const GkSource *source)
 	return gk_type_name(nodes->of_citus ? type : getBaseType(type));
 }
 
-/* Opens an engine on a node. */
+/* Opens an engine on a node, whose columns must have the types that they have here. */
 static void
-open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const char *id_type,
-		  const GkWork *work)
+open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const char *own,
+		  const char *id_type, const GkWork *work)
 {
 	GkConnection *connection = part->connection;
-	const char *own = gk_column_types(source);
 	const char *columns;
 	StringInfoData text;
 
@@ -127,6 +126,7 @@ gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, 
 {
 	GkServerCluster *cluster = palloc0(sizeof(GkServerCluster));
 	const char *id_type = converted_type(nodes, source);
+	const char *own = gk_column_types(source);
 	GkPart	  **parts;
 
 	check_ids(source);
@@ -142,7 +142,7 @@ gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, 
 	}
 	qsort_interruptible(parts, cluster->count, sizeof(GkPart *), compare_databases, NULL);
 	for (int i = 0; i < cluster->count; i++)
-		open_part(cluster, parts[i], source, id_type, work);
+		open_part(cluster, parts[i], source, own, id_type, work);
 	pfree(parts);
 	return cluster;
 }

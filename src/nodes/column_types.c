@@ -9,7 +9,6 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -17,6 +16,7 @@
 
 #include "column_types.h"
 #include "source_columns.h"
+#include "source_query.h"
 
 /* Domains over arrays of others, and so on, of which no more is told. */
 #define MOST_LEVELS 10
@@ -68,6 +68,7 @@ id_type_name(Oid type, int32 modifier)
 {
 	Oid			base;
 
+	gk_require_type(type);
 	if (type != BPCHAROID)
 		modifier = -1;
 	base = getBaseTypeAndTypmod(type, &modifier);
@@ -85,7 +86,6 @@ branch_types(const Query *query, const Node *branch, int column, List *types)
 	const SetOperationStmt *operation = (const SetOperationStmt *) branch;
 
 	check_stack_depth();
-	CHECK_FOR_INTERRUPTS();
 	if (!IsA(branch, SetOperationStmt))
 		return united_types(rt_fetch(((const RangeTblRef *) branch)->rtindex,
 									 query->rtable)->subquery, column, types);
@@ -100,11 +100,12 @@ branch_types(const Query *query, const Node *branch, int column, List *types)
 static List *
 united_types(const Query *query, int column, List *types)
 {
-	const TargetEntry *entry = get_tle_by_resno(query->targetList, column);
+	const TargetEntry *entry = list_nth_node(TargetEntry, query->targetList, column - 1);
 	const Var  *reference = (const Var *) entry->expr;
 	const RangeTblEntry *table;
 
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	if (query->setOperations != NULL)
 		return branch_types(query, query->setOperations, column, types);
 	if (IsA(reference, Var) && reference->varlevelsup == 0 && reference->varattno > 0)
@@ -142,9 +143,9 @@ feature_type_name(Oid type, int32 modifier)
 	return type_name(type, -1);
 }
 
-/* The types of the columns of a source that matter. */
-const char *
-gk_column_types(const GkSource *source)
+/* Describes the columns of a source that matter. */
+static const char *
+describe_columns(const GkSource *source)
 {
 	StringInfoData types;
 
@@ -165,6 +166,25 @@ gk_column_types(const GkSource *source)
 		append_type(&types, source, source->id, id_type_name);
 	}
 	return types.data;
+}
+
+/* The types of the columns of a source that matter; others may drop those below a UNION. */
+const char *
+gk_column_types(const GkSource *source)
+{
+	MemoryContext before = CurrentMemoryContext;
+	const char *volatile types = NULL;
+
+	PG_TRY();
+	{
+		types = describe_columns(source);
+	}
+	PG_CATCH();
+	{
+		gk_rethrow_as_change(before);
+	}
+	PG_END_TRY();
+	return types;
 }
 
 /* True if the ids get another type than their column has. */

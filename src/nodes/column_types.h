@@ -10,7 +10,7 @@
 
 /*
  * The types of the features, the weight and the ids, as a text to compare.  Where a UNION converts
- * some of its rows, the types that these have are in it.
+ * some of its rows, the types that these have are in it.  55000 if one of them was dropped.
  */
 extern const char *gk_column_types(const GkSource *source);
 

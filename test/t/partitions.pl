@@ -287,6 +287,16 @@ is(sql(q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('data.bills', '{x}'
 sql('ALTER DOMAIN known ADD CHECK (VALUE <> 4) NOT VALID');
 like(($node->psql('postgres', "SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::known, 'data.bills', '{x}', 1, id_column => 'number')"))[2], qr/value for domain known violates check constraint/, "with gkmeans.nodes '$_', ids that their domain refuses") for '', 'auto';
 
+# A type below a UNION of ids that the analysis of the source drops
+$_->[0]->safe_psql($_->[1], q{CREATE SCHEMA falling; CREATE DOMAIN falling.number AS int; CREATE TABLE falling.rows AS SELECT i AS id, i % 7 AS x FROM generate_series(1, 9) i}) for [ $node, 'postgres' ], [ $remote, 'east' ];
+$remote->safe_psql('east', 'CREATE DOMAIN falling.noted AS int');
+sql(q{CREATE FUNCTION falling.fall() RETURNS bool LANGUAGE plpgsql AS 'BEGIN DROP DOMAIN falling.number; CREATE DOMAIN falling.number AS int; RETURN true; END'; CREATE DOMAIN falling.noted AS int CHECK (falling.fall())});
+for my $call ('gkmeans_fit_predict(NULL::int, $s$%s$s$, \'{x}\', 2, \'id\')', 'gkmeans_evaluate_labels($s$%s$s$, \'{x}\', \'id\')')
+{
+	my $statement = sprintf $call, q{SELECT s.*, '{5}'::falling.noted[] AS noted FROM (SELECT id::falling.number AS id, x FROM falling.rows UNION ALL SELECT id, x FROM falling.rows) s};
+	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; SELECT FROM $statement"))[2], qr/source changed while it was being read/, "a type that is gone: $call");
+}
+
 # Texts that are padded
 $remote->safe_psql('east', q{CREATE TABLE data.padded AS SELECT i AS id, i % 7 AS x, ('c' || i % 3)::char(10) AS c FROM generate_series(1, 60) i});
 sql(q{CREATE FOREIGN TABLE padded (id int, x int, c char(7)) SERVER east OPTIONS (schema_name 'data'); CREATE SCHEMA IF NOT EXISTS data; CREATE TABLE data.padded (id int, x int, c char(7))});
