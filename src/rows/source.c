@@ -154,6 +154,8 @@ find_id(GkSource *source)
 								: "id_column");
 	type = gk_column_type(source, source->id);
 	source->id_type = OidIsValid(wanted) ? wanted : type;
+	/* it is kept from here on, if nobody has dropped it before */
+	source->id_parts = gk_id_parts(type_of_ids(source));
 	gk_require_type(source->id_type);
 	if (!can_coerce_type(1, &type, &source->id_type, COERCION_IMPLICIT))
 		ereport(ERROR,
@@ -161,7 +163,6 @@ find_id(GkSource *source)
 				 errmsg("id column \"%s\" is of type %s, not %s",
 						name, gk_shown_type(type), gk_shown_type(wanted)),
 				 errhint("Give NULL::%s as the first argument, id_type.", gk_shown_type(type))));
-	source->id_parts = gk_id_parts(type_of_ids(source));
 }
 
 /* The query of all columns of a source, analysed. */
