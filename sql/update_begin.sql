@@ -93,7 +93,7 @@ BEGIN
             -- the lists that remain without the literals, and all of them, are those of its calls
             WHERE v.oid = ANY (ids) AND r.rulename = '_RETURN' AND EXISTS (
                 SELECT FROM unnest(ARRAY[pg_get_viewdef(v.oid),
-                    regexp_replace(pg_get_viewdef(v.oid), $re$'[^']*'$re$, '', 'g')]) AS text
+                    regexp_replace(pg_get_viewdef(v.oid), $re$'[^']*'|("[^"]*")$re$, '\1', 'g')]) AS text
                 WHERE (
                     SELECT count(*) FROM regexp_matches(text, format('\) (\w+|"[^"]+")\(%s\)', columns), 'g')) <> (
                     SELECT count(*) FROM regexp_matches(r.ev_action::text,

@@ -95,7 +95,7 @@ $node->safe_psql('updated', "DROP VIEW $found");
 $other->quit;
 
 # Nor does it change a text that lists the columns of a function elsewhere
-for my $select (q{SELECT read, k_effective, iterations FROM gkmeans_last_fit() f (read)}, q{SELECT m.k1, ') x(kind, device, bytes, peak)'::text AS literal FROM gkmeans_memory() m(k1, d1, b1, p1)}, q{SELECT cluster_id, ') x(cluster_id, centroid, size, weight, inertia, avg_distance, radius)'::text AS help FROM gkmeans_fit('public.points', '{x,y}', 3)},
+for my $select (q{SELECT read, k_effective, iterations FROM gkmeans_last_fit() f (read)}, q{SELECT 1 AS "a'", ') x(kind, device, bytes, peak)'::text AS literal, m.k1 FROM gkmeans_memory() m(k1, d1, b1, p1)}, q{SELECT m.k1, ') x(kind, device, bytes, peak)'::text AS literal FROM gkmeans_memory() m(k1, d1, b1, p1)}, q{SELECT cluster_id, ') x(cluster_id, centroid, size, weight, inertia, avg_distance, radius)'::text AS help FROM gkmeans_fit('public.points', '{x,y}', 3)},
 	q{SELECT f.cluster_id, s.inertia FROM gkmeans_fit('public.points', '{x,y}', 3) f JOIN (SELECT 0 AS cluster_id, 1 AS centroid, 2 AS size, 3 AS inertia, 4 AS weight, 5 AS avg_distance, 6 AS radius) s (cluster_id, centroid, size, weight, inertia, avg_distance, radius) USING (cluster_id)})
 {
 	$node->safe_psql('updated', "CREATE VIEW listed AS $select");
