@@ -3,12 +3,12 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "cluster_engine.h"
@@ -53,7 +53,7 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 
 /*
  * The type that nodes convert ids to; NULL if ids stay of the type of their column, whose texts are
- * read here: what has the name of a type of one's own on a node may be another one.
+ * read here.
  */
 static const char *
 converted_type(const GkNodeSources *nodes, const GkSource *source)
@@ -62,7 +62,14 @@ converted_type(const GkNodeSources *nodes, const GkSource *source)
 
 	if (!OidIsValid(type) || (!nodes->of_citus && !gk_converts_ids(source)))
 		return NULL;
-	return gk_type_name(nodes->of_citus ? type : getBaseType(type));
+	if (!nodes->of_citus && type >= FirstNormalObjectId)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("nodes cannot convert ids to type %s", gk_shown_type(type)),
+				 errdetail("What has that name there may be another type."),
+				 errhint("Give NULL::%s as the first argument, id_type.",
+						 gk_shown_type(gk_column_type(source, source->id)))));
+	return gk_type_name(type);
 }
 
 /* Opens an engine on a node, whose columns must have the types that they have here. */
@@ -301,7 +308,11 @@ gk_cluster_read(GkServerCluster *cluster, const GkSource *source, const GkWork *
 	/* it can take long until all nodes have read their rows */
 	gk_source_check_ids(source);
 	if (OidIsValid(gk_source_id_type(source)) && !ids_stay)
+	{
 		rows->ids = gk_take_ids(cluster, gk_source_id_type(source), rows->read, first_rows, places);
+		/* the checks of a domain may have changed it */
+		gk_source_check_ids(source);
+	}
 	return open_engine(cluster, nodes, first_rows, places, work, rows->dimension);
 }
 

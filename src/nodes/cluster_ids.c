@@ -12,6 +12,7 @@
 
 #include "cluster_ids.h"
 #include "id_texts.h"
+#include "source_query.h"
 
 /* Ids that come at once. */
 #define IDS_AT_ONCE 10000
@@ -93,6 +94,24 @@ take_more(Taker *taker)
 	return any;
 }
 
+/* Takes all ids; the checks of their type may use what others drop. */
+static void
+take_all(Taker *taker)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		while (take_more(taker))
+			;
+	}
+	PG_CATCH();
+	{
+		gk_rethrow_as_change(before);
+	}
+	PG_END_TRY();
+}
+
 /* Opens the cursors of the ids. */
 static void
 begin_cursors(const GkServerCluster *cluster)
@@ -138,8 +157,7 @@ gk_take_ids(const GkServerCluster *cluster, Oid type, int64 rows, int64 *first_r
 	taker.taken = palloc0(cluster->count * sizeof(int64));
 	taker.at_end = palloc0(cluster->count * sizeof(bool));
 	begin_cursors(cluster);
-	while (take_more(&taker))
-		;
+	take_all(&taker);
 	end_cursors(cluster);
 	MemoryContextDelete(taker.context);
 	gk_row_ids_flush(taker.writer);

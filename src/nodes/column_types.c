@@ -16,6 +16,7 @@
 
 #include "column_types.h"
 #include "source_columns.h"
+#include "source_levels.h"
 #include "source_query.h"
 
 /* Domains over arrays of others, and so on, of which no more is told. */
@@ -77,20 +78,23 @@ id_type_name(Oid type, int32 modifier)
 	return base == TEXTOID || base == VARCHAROID ? "text" : type_name(base, modifier);
 }
 
-static List *united_types(const Query *query, int column, List *types);
+static List *united_types(GkTrail *trail, const GkLevel *level, int column, List *types);
 
 /* Adds the types of a column on all sides of a UNION, INTERSECT or EXCEPT. */
 static List *
-branch_types(const Query *query, const Node *branch, int column, List *types)
+branch_types(GkTrail *trail, const GkLevel *level, const Node *branch, int column, List *types)
 {
 	const SetOperationStmt *operation = (const SetOperationStmt *) branch;
+	GkLevel		inner = {.outer = level};
 
 	check_stack_depth();
-	if (!IsA(branch, SetOperationStmt))
-		return united_types(rt_fetch(((const RangeTblRef *) branch)->rtindex,
-									 query->rtable)->subquery, column, types);
-	types = branch_types(query, operation->larg, column, types);
-	return branch_types(query, operation->rarg, column, types);
+	if (IsA(branch, SetOperationStmt))
+	{
+		types = branch_types(trail, level, operation->larg, column, types);
+		return branch_types(trail, level, operation->rarg, column, types);
+	}
+	inner.query = rt_fetch(((const RangeTblRef *) branch)->rtindex, level->query->rtable)->subquery;
+	return united_types(trail, &inner, column, types);
 }
 
 /*
@@ -98,23 +102,34 @@ branch_types(const Query *query, const Node *branch, int column, List *types)
  * that is computed from them, only its own.
  */
 static List *
-united_types(const Query *query, int column, List *types)
+united_types(GkTrail *trail, const GkLevel *level, int column, List *types)
 {
-	const TargetEntry *entry = list_nth_node(TargetEntry, query->targetList, column - 1);
-	const Var  *reference = (const Var *) entry->expr;
+	const Query *query = level->query;
 	const RangeTblEntry *table;
+	TargetEntry *entry;
+	const Var  *reference;
+	GkLevel		inner;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
+	/* SEARCH and CYCLE add columns to a WITH query that its target list does not have */
+	if (column > list_length(query->targetList) || !gk_is_new(trail, query, column))
+		return types;
 	if (query->setOperations != NULL)
-		return branch_types(query, query->setOperations, column, types);
-	if (IsA(reference, Var) && reference->varlevelsup == 0 && reference->varattno > 0)
-	{
-		table = rt_fetch(reference->varno, query->rtable);
-		if (table->rtekind == RTE_SUBQUERY)
-			return united_types(table->subquery, reference->varattno, types);
-	}
-	return list_append_unique_oid(types, exprType((const Node *) entry->expr));
+		return branch_types(trail, level, query->setOperations, column, types);
+	entry = list_nth_node(TargetEntry, query->targetList, column - 1);
+	reference = (const Var *) gk_query_column(query, entry);
+	if (!IsA(reference, Var) || reference->varattno <= 0)
+		return list_append_unique_oid(types, exprType((Node *) entry->expr));
+	level = gk_outer_level(level, reference->varlevelsup);
+	table = rt_fetch(reference->varno, level->query->rtable);
+	if (table->rtekind == RTE_CTE)
+		inner = gk_level_of_with(level, table);
+	else if (table->rtekind == RTE_SUBQUERY)
+		inner = (GkLevel) {.query = table->subquery,.outer = level};
+	else
+		return list_append_unique_oid(types, exprType((Node *) entry->expr));
+	return united_types(trail, &inner, reference->varattno, types);
 }
 
 /* Appends the type of a column, and those that a UNION makes it of. */
@@ -124,10 +139,16 @@ append_type(StringInfo text, const GkSource *source, int column,
 {
 	int32		modifier = TupleDescAttr(source->columns, column - 1)->atttypmod;
 	const char *name = name_of(gk_column_type(source, column), modifier);
+	GkLevel		level = {.query = source->query};
+	GkTrail		trail;
+	List	   *types;
 	ListCell   *cell;
 
+	gk_begin_trail(&trail);
+	types = united_types(&trail, &level, column, NIL);
+	gk_end_trail(&trail);
 	appendStringInfoString(text, name);
-	foreach(cell, united_types(source->query, column, NIL))
+	foreach(cell, types)
 	{
 		const char *united = name_of(lfirst_oid(cell), -1);
 
@@ -173,27 +194,37 @@ const char *
 gk_column_types(const GkSource *source)
 {
 	MemoryContext before = CurrentMemoryContext;
+	bool		quotes = quote_all_identifiers;
 	const char *volatile types = NULL;
 
+	/* a name for comparison; the session is not asked */
+	quote_all_identifiers = false;
 	PG_TRY();
 	{
 		types = describe_columns(source);
 	}
 	PG_CATCH();
 	{
+		quote_all_identifiers = quotes;
 		gk_rethrow_as_change(before);
 	}
 	PG_END_TRY();
+	quote_all_identifiers = quotes;
 	return types;
 }
 
-/* True if the ids get another type than their column has. */
+/* True if the ids get another type than their column has, or another length. */
 bool
 gk_converts_ids(const GkSource *source)
 {
 	Oid			type = gk_source_id_type(source);
+	Oid			column = source->id > 0 ? gk_column_type(source, source->id) : InvalidOid;
+	int32		modifier = -1;
 
-	return source->id > 0 && get_typtype(type) != TYPTYPE_PSEUDO &&
-		strcmp(id_type_name(type, -1),
-			   id_type_name(gk_column_type(source, source->id), -1)) != 0;
+	if (type == column || get_typtype(type) == TYPTYPE_PSEUDO)
+		return false;
+	if (strcmp(id_type_name(type, -1), id_type_name(column, -1)) != 0)
+		return true;
+	(void) getBaseTypeAndTypmod(type, &modifier);
+	return modifier >= 0;
 }

@@ -287,6 +287,31 @@ is(sql(q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('data.bills', '{x}'
 sql('ALTER DOMAIN known ADD CHECK (VALUE <> 4) NOT VALID');
 like(($node->psql('postgres', "SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::known, 'data.bills', '{x}', 1, id_column => 'number')"))[2], qr/value for domain known violates check constraint/, "with gkmeans.nodes '$_', ids that their domain refuses") for '', 'auto';
 
+# An id_type that cuts values: this server does; and one that is converted, of which nodes of a list may have another one
+sql(q{CREATE DOMAIN cut AS varchar(1)});
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT min(id), max(id), count(*) FROM gkmeans_fit_predict(NULL::cut, 'SELECT name, x FROM east_first', '{x}', 1, id_column => 'name'); SELECT nodes FROM gkmeans_last_fit()}), "r|r|1200\n0", 'a domain that cuts texts');
+$remote->safe_psql('east', 'CREATE TABLE data.lists AS SELECT ARRAY[i * 1.26] AS id, i AS x FROM generate_series(1, 9) i');
+sql(q{CREATE FOREIGN TABLE data.lists (id numeric[], x int) SERVER east OPTIONS (schema_name 'data')});
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT max(id::numeric[]) FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}), '{11.34}', 'arrays of a domain');
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids to type amount\[\]\n.*\nHINT:  Give NULL::numeric\[\] as/, 'by a list');
+
+# Names of types by a setting of one server
+is(sql(q{SET quote_all_identifiers = on; SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::date, 'timed', '{id}', 1, id_column => 'day'); SELECT nodes FROM gkmeans_last_fit()}), "5\n1", 'quote_all_identifiers');
+
+# The checks of a domain drop what they use, or the domain, while ids come
+$remote->safe_psql('east', 'CREATE TABLE data.plain AS SELECT i AS id, i % 3 AS x FROM generate_series(1, 9) i');
+sql(q{CREATE FOREIGN TABLE data.plain (id int, x int) SERVER east; CREATE DOMAIN dropped AS int; CREATE FUNCTION drop_it(i int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN IF i = 3 THEN DROP DOMAIN dropped CASCADE; END IF; RETURN true; END'; ALTER DOMAIN dropped ADD CHECK (drop_it(VALUE))});
+like(($node->psql('postgres', qq{SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::dropped, 'data.plain', '{x}', 2, id_column => 'id')}))[2], qr/source changed while it was being read|type of column "id" was dropped/, "nodes '$_': a domain that drops itself") for '', 'auto', 'east';
+
+# Types below a UNION in a WITH query and in a LATERAL one
+$remote->safe_psql('east', 'CREATE TABLE data.halves AS SELECT i AS id, i * 0.5 AS x FROM generate_series(1, 9) i; CREATE TABLE data.wholes AS SELECT i AS id, i AS x FROM generate_series(1, 9) i');
+sql(q{CREATE TABLE data.halves (id int, x numeric); CREATE TABLE data.wholes (id int, x numeric)});
+for my $source ('WITH u AS (TABLE data.halves UNION ALL TABLE data.wholes) SELECT * FROM u', 'WITH RECURSIVE u AS (SELECT * FROM data.halves UNION SELECT w.* FROM data.wholes w JOIN u USING (id)) SELECT * FROM u',
+	'SELECT s.* FROM (TABLE data.halves UNION ALL TABLE data.wholes) u, LATERAL (SELECT u.id, u.x) s')
+{
+	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit(\$s\$$source\$s\$, '{x}', 2)"))[2], qr/There: x numeric made of integer\. Here: x numeric\./, "$source: types are compared");
+}
+
 # A type below a UNION of ids that the analysis of the source drops
 $_->[0]->safe_psql($_->[1], q{CREATE SCHEMA falling; CREATE DOMAIN falling.number AS int; CREATE TABLE falling.rows AS SELECT i AS id, i % 7 AS x FROM generate_series(1, 9) i}) for [ $node, 'postgres' ], [ $remote, 'east' ];
 $remote->safe_psql('east', 'CREATE DOMAIN falling.noted AS int');
