@@ -42,8 +42,8 @@ put_id(Taker *taker, int number, int answer_row)
 
 	if (row < -1 || row >= part->rows.read - part->rows.skipped)
 		gk_refuse_answer(part->connection);
-	id = text == NULL ? (Datum) 0
-		: InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter, -1);
+	/* a domain may refuse NULL */
+	id = InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter, -1);
 	gk_row_ids_put(taker->writer, id, text == NULL,
 				   Max(taker->cluster->places[number], 0), row);
 }

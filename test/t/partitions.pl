@@ -303,6 +303,12 @@ $remote->safe_psql('east', 'CREATE TABLE data.plain AS SELECT i AS id, i % 3 AS 
 sql(q{CREATE FOREIGN TABLE data.plain (id int, x int) SERVER east; CREATE DOMAIN dropped AS int; CREATE FUNCTION drop_it(i int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN IF i = 3 THEN DROP DOMAIN dropped CASCADE; END IF; RETURN true; END'; ALTER DOMAIN dropped ADD CHECK (drop_it(VALUE))});
 like(($node->psql('postgres', qq{SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::dropped, 'data.plain', '{x}', 2, id_column => 'id')}))[2], qr/source changed while it was being read|type of column "id" was dropped/, "nodes '$_': a domain that drops itself") for '', 'auto', 'east';
 
+# NULL ids, which a domain refuses
+$remote->safe_psql('east', 'CREATE TABLE data.nulls AS SELECT nullif(i, 2) AS id, i AS x FROM generate_series(1, 9) i');
+sql(q{CREATE DOMAIN present AS int NOT NULL; CREATE FOREIGN TABLE data.nulls (id present, x int) SERVER east; CREATE FOREIGN TABLE data.with_nulls (id int, x int) SERVER east OPTIONS (table_name 'nulls')});
+like(($node->psql('postgres', qq{SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit('data.nulls', '{x}', 2, id_column => 'id', labels_table => 'labels_of_nulls')}))[2], qr/domain present does not allow null values/, "nodes '$_': NULL as id of a domain that is NOT NULL") for '', 'auto', 'east';
+is(sql(q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('data.with_nulls', '{x}', 1, id_column => 'id', labels_table => 'labels_of_nulls'); SELECT count(*), count(id) FROM labels_of_nulls}), '9|8', 'and of another type');
+
 # Types below a UNION in a WITH query and in a LATERAL one
 $remote->safe_psql('east', 'CREATE TABLE data.halves AS SELECT i AS id, i * 0.5 AS x FROM generate_series(1, 9) i; CREATE TABLE data.wholes AS SELECT i AS id, i AS x FROM generate_series(1, 9) i');
 sql(q{CREATE TABLE data.halves (id int, x numeric); CREATE TABLE data.wholes (id int, x numeric)});
