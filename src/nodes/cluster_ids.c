@@ -14,38 +14,73 @@
 #include "id_texts.h"
 #include "source_query.h"
 
-/* Ids that come at once. */
-#define IDS_AT_ONCE 10000
+/* Ids that come at once from a node: at first, and at most, also by their bytes. */
+#define FIRST_IDS 100
+#define MOST_IDS 10000
+#define MOST_BYTES (16 * 1024 * 1024)
+
+/* What is known of the ids of a node. */
+typedef struct NodeIds
+{
+	int			asked;			/* for so many the last time */
+	Size		longest;		/* bytes of a text */
+	int64		taken;
+	bool		at_end;
+} NodeIds;
 
 /* The state of taking ids. */
 typedef struct Taker
 {
 	const GkServerCluster *cluster;
 	GkRowIdsWriter *writer;
-	FmgrInfo	input;
+	Oid			type;
+	FmgrInfo	input;			/* of what it is a domain over, if it is one */
 	Oid			parameter;
+	int32		modifier;
+	bool		is_domain;
+	void	   *checks;			/* of the domain, once they are known … */
+	MemoryContext kept;			/* … in this context */
 	MemoryContext context;		/* of the ids of one answer */
-	int64	   *taken;			/* of each node */
-	bool	   *at_end;
+	NodeIds    *nodes;
 } Taker;
 
-/* Stores an id that a node sent. */
+/* The ids of an answer, from their texts. */
+static Datum *
+read_ids(Taker *taker, int number, int count)
+{
+	const GkPart *part = &taker->cluster->parts[number];
+	NodeIds    *node = &taker->nodes[number];
+	Datum	   *ids = palloc((count + 1) * sizeof(Datum));
+	int			nest_level = gk_begin_id_texts();
+
+	for (int i = 0; i < count; i++)
+	{
+		const char *text = gk_answer_text(taker->cluster->connections, part->connection, i, 0);
+
+		CHECK_FOR_INTERRUPTS();
+		node->longest = Max(node->longest, text == NULL ? 0 : strlen(text));
+		ids[i] = InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter,
+								   taker->modifier);
+	}
+	gk_end_id_texts(nest_level);
+	return ids;
+}
+
+/* Stores an id that a node sent; a domain checks it, also if it is NULL. */
 static void
-put_id(Taker *taker, int number, int answer_row)
+put_id(Taker *taker, int number, int answer_row, Datum id)
 {
 	const GkPart *part = &taker->cluster->parts[number];
 	const GkConnections *connections = taker->cluster->connections;
-	const char *text = gk_answer_text(connections, part->connection, answer_row, 0);
+	bool		is_null = gk_answer_text(connections, part->connection, answer_row, 0) == NULL;
 	const char *place = gk_answer_text(connections, part->connection, answer_row, 1);
 	int64		row = place == NULL ? -2 : pg_strtoint64(place);
-	Datum		id;
 
 	if (row < -1 || row >= part->rows.read - part->rows.skipped)
 		gk_refuse_answer(part->connection);
-	/* a domain may refuse NULL */
-	id = InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter, -1);
-	gk_row_ids_put(taker->writer, id, text == NULL,
-				   Max(taker->cluster->places[number], 0), row);
+	if (taker->is_domain)
+		domain_check(id, is_null, taker->type, &taker->checks, taker->kept);
+	gk_row_ids_put(taker->writer, id, is_null, Max(taker->cluster->places[number], 0), row);
 }
 
 /* Takes the ids of an answer. */
@@ -53,21 +88,32 @@ static void
 take_answer(Taker *taker, int number)
 {
 	const GkPart *part = &taker->cluster->parts[number];
+	NodeIds    *node = &taker->nodes[number];
 	int			count = taker->cluster->connections->links->rows(part->connection->link);
 	MemoryContext before = MemoryContextSwitchTo(taker->context);
+	Datum	   *ids = read_ids(taker, number, count);
 
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		put_id(taker, number, i);
+		put_id(taker, number, i, ids[i]);
 	}
 	MemoryContextSwitchTo(before);
 	MemoryContextReset(taker->context);
-	taker->taken[number] += count;
-	taker->at_end[number] = count < IDS_AT_ONCE;
-	if (taker->taken[number] > part->rows.read ||
-		(taker->at_end[number] && taker->taken[number] < part->rows.read))
+	node->taken += count;
+	node->at_end = count < node->asked;
+	if (count > node->asked || node->taken > part->rows.read ||
+		(node->at_end && node->taken < part->rows.read))
 		gk_refuse_answer(part->connection);
+}
+
+/* How many ids a node is asked for next; longer ones may follow. */
+static int
+ids_to_ask(const NodeIds *node)
+{
+	int			most = node->asked == 0 ? FIRST_IDS : Min(2 * node->asked, MOST_IDS);
+
+	return Max(1, Min(most, MOST_BYTES / (int64) (node->longest + 1)));
 }
 
 /* Takes ids from all nodes that have more of them; false if none has. */
@@ -80,17 +126,21 @@ take_more(Taker *taker)
 
 	for (int i = 0; i < cluster->count; i++)
 	{
-		if (taker->at_end[i])
+		NodeIds    *node = &taker->nodes[i];
+
+		if (node->at_end)
 			continue;
 		asked[i] = true;
 		any = true;
+		node->asked = ids_to_ask(node);
 		gk_ask(cluster->connections, cluster->parts[i].connection,
-			   psprintf("FETCH %d FROM gk_ids", IDS_AT_ONCE));
+			   psprintf("FETCH %d FROM gk_ids", node->asked));
 	}
 	gk_await(cluster->connections);
 	for (int i = 0; i < cluster->count; i++)
 		if (asked[i])
 			take_answer(taker, i);
+	pfree(asked);
 	return any;
 }
 
@@ -137,8 +187,9 @@ gk_take_ids(const GkServerCluster *cluster, Oid type, int64 rows, int64 *first_r
 {
 	GkRowIds   *ids = gk_row_ids_create(cluster->job, type, 1);
 	int64	   *firsts = malloc(Max(places, 1) * sizeof(int64));
-	Taker		taker = {.cluster = cluster};
-	int			nest_level;
+	Taker		taker = {.cluster = cluster,.type = type,.modifier = -1,
+	.kept = CurrentMemoryContext};
+	Oid			base = getBaseTypeAndTypmod(type, &taker.modifier);
 	Oid			function;
 
 	if (firsts == NULL)
@@ -148,19 +199,17 @@ gk_take_ids(const GkServerCluster *cluster, Oid type, int64 rows, int64 *first_r
 	memcpy(firsts, first_rows, places * sizeof(int64));
 	gk_row_ids_finish(ids, firsts, places);
 
-	nest_level = gk_begin_id_texts();
 	taker.writer = gk_row_ids_attach(gk_row_ids_handle(ids), type, 0);
-	getTypeInputInfo(type, &function, &taker.parameter);
+	taker.is_domain = base != type;
+	getTypeInputInfo(base, &function, &taker.parameter);
 	fmgr_info(function, &taker.input);
 	taker.context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans ids",
 										  ALLOCSET_DEFAULT_SIZES);
-	taker.taken = palloc0(cluster->count * sizeof(int64));
-	taker.at_end = palloc0(cluster->count * sizeof(bool));
+	taker.nodes = palloc0(cluster->count * sizeof(NodeIds));
 	begin_cursors(cluster);
 	take_all(&taker);
 	end_cursors(cluster);
 	MemoryContextDelete(taker.context);
 	gk_row_ids_flush(taker.writer);
-	gk_end_id_texts(nest_level);
 	return ids;
 }

@@ -309,6 +309,16 @@ sql(q{CREATE DOMAIN present AS int NOT NULL; CREATE FOREIGN TABLE data.nulls (id
 like(($node->psql('postgres', qq{SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit('data.nulls', '{x}', 2, id_column => 'id', labels_table => 'labels_of_nulls')}))[2], qr/domain present does not allow null values/, "nodes '$_': NULL as id of a domain that is NOT NULL") for '', 'auto', 'east';
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('data.with_nulls', '{x}', 1, id_column => 'id', labels_table => 'labels_of_nulls'); SELECT count(*), count(id) FROM labels_of_nulls}), '9|8', 'and of another type');
 
+# The checks of a domain by the settings of the session
+sql(q{CREATE DOMAIN german AS date CHECK (VALUE::text LIKE '__.__.____')});
+is(sql(qq{SET DateStyle = 'German'; SET gkmeans.nodes = '$_'; SELECT min(id), count(*) FROM gkmeans_fit_predict(NULL::german, 'timed', '{id}', 1, id_column => 'day')}), '02.06.2020|5', "nodes '$_': checks of a domain depend on DateStyle") for '', 'auto';
+
+# Ids of many lengths
+$remote->safe_psql('east', q{CREATE TABLE data.lengths AS SELECT repeat(md5(i::text), CASE WHEN i % 1000 = 999 THEN 100000 ELSE i % 7 END) || i AS id, i % 7 AS x FROM generate_series(1, 4321) i});
+sql(q{CREATE FOREIGN TABLE data.lengths (id text, x int) SERVER east});
+is_deeply([ map { sql("SET gkmeans.nodes = '$_'; SELECT count(*), md5(string_agg(md5(id) || cluster_id, '' ORDER BY md5(id))) FROM gkmeans_fit_predict(NULL::text, 'data.lengths', '{x}', 3, id_column => 'id')") } 'auto' ],
+	[ sql(q{SELECT count(*), md5(string_agg(md5(id) || cluster_id, '' ORDER BY md5(id))) FROM gkmeans_fit_predict(NULL::text, 'data.lengths', '{x}', 3, id_column => 'id')}) ], 'ids of many lengths');
+
 # Types below a UNION in a WITH query and in a LATERAL one
 $remote->safe_psql('east', 'CREATE TABLE data.halves AS SELECT i AS id, i * 0.5 AS x FROM generate_series(1, 9) i; CREATE TABLE data.wholes AS SELECT i AS id, i AS x FROM generate_series(1, 9) i');
 sql(q{CREATE TABLE data.halves (id int, x numeric); CREATE TABLE data.wholes (id int, x numeric)});
