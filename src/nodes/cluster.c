@@ -51,6 +51,29 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 					 Max(work->k, 1.0), Max(work->starts, 1.0), Max(work->iterations, 1.0));
 }
 
+/* True if the name of a value, or of its type, may mean something else on a node. */
+static bool
+has_own_names(Oid type)
+{
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGCOLLATIONOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+			return true;
+		default:
+			return type >= FirstNormalObjectId;
+	}
+}
+
 /*
  * The type that nodes convert ids to; NULL if ids stay of the type of their column, whose texts are
  * read here.
@@ -62,11 +85,11 @@ converted_type(const GkNodeSources *nodes, const GkSource *source)
 
 	if (!OidIsValid(type) || (!nodes->of_citus && !gk_converts_ids(source)))
 		return NULL;
-	if (!nodes->of_citus && type >= FirstNormalObjectId)
+	if (!nodes->of_citus && has_own_names(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("nodes cannot convert ids to type %s", gk_shown_type(type)),
-				 errdetail("What has that name there may be another type."),
+				 errdetail("Names of types and objects may mean others there."),
 				 errhint("Give NULL::%s as the first argument, id_type.",
 						 gk_shown_type(gk_column_type(source, source->id)))));
 	return gk_type_name(type);

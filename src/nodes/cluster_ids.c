@@ -16,14 +16,14 @@
 
 /* Ids that come at once from a node: at first, and at most, also by their bytes. */
 #define FIRST_IDS 100
-#define MOST_IDS 10000
+#define MOST_IDS 2000
 #define MOST_BYTES (16 * 1024 * 1024)
 
 /* What is known of the ids of a node. */
 typedef struct NodeIds
 {
 	int			asked;			/* for so many the last time */
-	Size		longest;		/* bytes of a text */
+	Size		longest;		/* bytes of a text that came then */
 	int64		taken;
 	bool		at_end;
 } NodeIds;
@@ -53,6 +53,7 @@ read_ids(Taker *taker, int number, int count)
 	Datum	   *ids = palloc((count + 1) * sizeof(Datum));
 	int			nest_level = gk_begin_id_texts();
 
+	node->longest = 0;
 	for (int i = 0; i < count; i++)
 	{
 		const char *text = gk_answer_text(taker->cluster->connections, part->connection, i, 0);

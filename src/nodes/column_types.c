@@ -213,18 +213,28 @@ gk_column_types(const GkSource *source)
 	return types;
 }
 
-/* True if the ids get another type than their column has, or another length. */
+/*
+ * True if the ids get another type than their column has, or another length: on this server, types
+ * of one's own are others whatever their names.
+ */
 bool
 gk_converts_ids(const GkSource *source)
 {
 	Oid			type = gk_source_id_type(source);
 	Oid			column = source->id > 0 ? gk_column_type(source, source->id) : InvalidOid;
 	int32		modifier = -1;
+	Oid			base;
+	Oid			column_base;
 
 	if (type == column || get_typtype(type) == TYPTYPE_PSEUDO)
 		return false;
-	if (strcmp(id_type_name(type, -1), id_type_name(column, -1)) != 0)
+	gk_require_type(type);
+	gk_require_type(column);
+	base = getBaseTypeAndTypmod(type, &modifier);
+	column_base = getBaseType(column);
+	if (modifier >= 0)
 		return true;
-	(void) getBaseTypeAndTypmod(type, &modifier);
-	return modifier >= 0;
+	return base != column_base &&
+		(base >= FirstGenbkiObjectId || column_base >= FirstGenbkiObjectId ||
+		 strcmp(id_type_name(base, -1), id_type_name(column_base, -1)) != 0);
 }

@@ -184,6 +184,17 @@ analyze_source(const GkSourceText *text)
 	return source;
 }
 
+/* Finds the columns that arguments name; others may drop their types. */
+static void
+find_columns(GkSource *source)
+{
+	if (source->spec.id_column != NULL)
+		find_id(source);
+	if (source->spec.weight_column != NULL)
+		find_weight(source);
+	find_features(source);
+}
+
 /* Parses the source, finds its columns and checks their names and types. */
 GkSource *
 gk_source_describe(const GkSourceSpec *spec)
@@ -191,15 +202,20 @@ gk_source_describe(const GkSourceSpec *spec)
 	GkSourceText *text = spec->settings == NULL ? gk_source_text(spec->source)
 		: gk_source_text_by(spec->source, spec->settings);
 	GkSource   *source = analyze_source(text);
+	MemoryContext before = CurrentMemoryContext;
 
 	text->of_node = spec->of_node;
 	text->is_compared = spec->first != NULL;
 	source->spec = *spec;
-	if (spec->id_column != NULL)
-		find_id(source);
-	if (spec->weight_column != NULL)
-		find_weight(source);
-	find_features(source);
+	PG_TRY();
+	{
+		find_columns(source);
+	}
+	PG_CATCH();
+	{
+		gk_rethrow_as_change(before);
+	}
+	PG_END_TRY();
 	return source;
 }
 

@@ -287,6 +287,9 @@ is(sql(q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_fit('data.bills', '{x}'
 sql('ALTER DOMAIN known ADD CHECK (VALUE <> 4) NOT VALID');
 like(($node->psql('postgres', "SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::known, 'data.bills', '{x}', 1, id_column => 'number')"))[2], qr/value for domain known violates check constraint/, "with gkmeans.nodes '$_', ids that their domain refuses") for '', 'auto';
 
+$remote->safe_psql('east', 'CREATE TABLE data.plain AS SELECT i AS id, i % 3 AS x FROM generate_series(1, 9) i');
+sql(q{CREATE FOREIGN TABLE data.plain (id int, x int) SERVER east});
+
 # An id_type that cuts values: this server does; and one that is converted, of which nodes of a list may have another one
 sql(q{CREATE DOMAIN cut AS varchar(1)});
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT min(id), max(id), count(*) FROM gkmeans_fit_predict(NULL::cut, 'SELECT name, x FROM east_first', '{x}', 1, id_column => 'name'); SELECT nodes FROM gkmeans_last_fit()}), "r|r|1200\n0", 'a domain that cuts texts');
@@ -295,12 +298,18 @@ sql(q{CREATE FOREIGN TABLE data.lists (id numeric[], x int) SERVER east OPTIONS 
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT max(id::numeric[]) FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}), '{11.34}', 'arrays of a domain');
 like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids to type amount\[\]\n.*\nHINT:  Give NULL::numeric\[\] as/, 'by a list');
 
+$remote->safe_psql('east', q{CREATE SCHEMA first; CREATE TYPE first.color AS ENUM ('red', 'green'); CREATE TABLE data.colors AS SELECT (ARRAY['red', 'green'])[1 + i % 2]::first.color AS id, i AS x FROM generate_series(1, 9) i});
+sql(q{CREATE SCHEMA first; CREATE SCHEMA second; CREATE TYPE first.color AS ENUM ('red', 'green'); CREATE TYPE second.color AS ENUM ('red', 'green', 'rouge', 'vert');
+	CREATE FUNCTION translated(first.color) RETURNS second.color LANGUAGE sql IMMUTABLE AS $$SELECT (CASE $1 WHEN 'red' THEN 'rouge' ELSE 'vert' END)::second.color$$;
+	CREATE CAST (first.color AS second.color) WITH FUNCTION translated(first.color) AS IMPLICIT; CREATE FOREIGN TABLE data.colors (id first.color, x int) SERVER east});
+is(sql(qq{SET gkmeans.nodes = '$_'; SELECT string_agg(DISTINCT id::text, ' ') FROM gkmeans_fit_predict(NULL::second.color, 'data.colors', '{x}', 1, id_column => 'id')}), 'rouge vert', "nodes '$_': a type of the same name in another schema") for '', 'auto';
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::regclass, 'data.plain', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids to type regclass/, 'numbers as tables, by a list');
+
 # Names of types by a setting of one server
 is(sql(q{SET quote_all_identifiers = on; SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::date, 'timed', '{id}', 1, id_column => 'day'); SELECT nodes FROM gkmeans_last_fit()}), "5\n1", 'quote_all_identifiers');
 
 # The checks of a domain drop what they use, or the domain, while ids come
-$remote->safe_psql('east', 'CREATE TABLE data.plain AS SELECT i AS id, i % 3 AS x FROM generate_series(1, 9) i');
-sql(q{CREATE FOREIGN TABLE data.plain (id int, x int) SERVER east; CREATE DOMAIN dropped AS int; CREATE FUNCTION drop_it(i int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN IF i = 3 THEN DROP DOMAIN dropped CASCADE; END IF; RETURN true; END'; ALTER DOMAIN dropped ADD CHECK (drop_it(VALUE))});
+sql(q{CREATE DOMAIN dropped AS int; CREATE FUNCTION drop_it(i int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN IF i = 3 THEN DROP DOMAIN dropped CASCADE; END IF; RETURN true; END'; ALTER DOMAIN dropped ADD CHECK (drop_it(VALUE))});
 like(($node->psql('postgres', qq{SET gkmeans.nodes = '$_'; SELECT FROM gkmeans_fit_predict(NULL::dropped, 'data.plain', '{x}', 2, id_column => 'id')}))[2], qr/source changed while it was being read|type of column "id" was dropped/, "nodes '$_': a domain that drops itself") for '', 'auto', 'east';
 
 # NULL ids, which a domain refuses
