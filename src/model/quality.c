@@ -369,8 +369,8 @@ find_sums(Measurement *measurement)
 }
 
 /*
- * Raises the terms of two clusters to (S + S) / M.  A square tells of most that it is less than
- * both; it is rounded far less than that share, unless a term is tiny.
+ * Raises the terms of two clusters to (S + S) / M.  Most quotients are less than both terms, which
+ * squares tell without a root; the margin is far above their rounding, unless a term is tiny.
  */
 static void
 raise_terms(const Measurement *measurement, const double *spread, double *terms, int a, int b)

@@ -197,7 +197,7 @@ gk_column_types(const GkSource *source)
 	bool		quotes = quote_all_identifiers;
 	const char *volatile types = NULL;
 
-	/* a name for comparison; the session is not asked */
+	/* the text is compared with those of servers that may have another setting */
 	quote_all_identifiers = false;
 	PG_TRY();
 	{
