@@ -18,6 +18,7 @@
 #include "column_types.h"
 #include "engine_error.h"
 #include "host_memory.h"
+#include "id_parts.h"
 #include "id_texts.h"
 #include "node_job.h"
 #include "progress.h"
@@ -51,29 +52,6 @@ append_open(StringInfo text, const GkConnection *connection, const GkSource *sou
 					 Max(work->k, 1.0), Max(work->starts, 1.0), Max(work->iterations, 1.0));
 }
 
-/* True if the name of a value, or of its type, may mean something else on a node. */
-static bool
-has_own_names(Oid type)
-{
-	switch (type)
-	{
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGCLASSOID:
-		case REGCOLLATIONOID:
-		case REGTYPEOID:
-		case REGROLEOID:
-		case REGNAMESPACEOID:
-		case REGCONFIGOID:
-		case REGDICTIONARYOID:
-			return true;
-		default:
-			return type >= FirstNormalObjectId;
-	}
-}
-
 /*
  * The type that nodes convert ids to; NULL if ids stay of the type of their column, whose texts are
  * read here.
@@ -85,11 +63,11 @@ converted_type(const GkNodeSources *nodes, const GkSource *source)
 
 	if (!OidIsValid(type) || (!nodes->of_citus && !gk_converts_ids(source)))
 		return NULL;
-	if (!nodes->of_citus && has_own_names(type))
+	if (!nodes->of_citus && type >= FirstNormalObjectId)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("nodes cannot convert ids to type %s", gk_shown_type(type)),
-				 errdetail("Names of types and objects may mean others there."),
+				 errdetail("Its name may mean another type there."),
 				 errhint("Give NULL::%s as the first argument, id_type.",
 						 gk_shown_type(gk_column_type(source, source->id)))));
 	return gk_type_name(type);
@@ -125,16 +103,61 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 	part->engine_reason = pstrdup(part->engine_reason);
 }
 
+/* True if values of this type name objects, which are others in another database. */
+static bool
+names_objects(Oid type)
+{
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGCOLLATIONOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* True if values of this type contain such names. */
+static bool
+contains_names(Oid type)
+{
+	ListCell   *cell;
+
+	foreach(cell, gk_id_parts(type))
+		if (names_objects(lfirst_oid(cell)))
+			return true;
+	return false;
+}
+
 /* Raises an error if ids could not come here as texts. */
 static void
-check_ids(const GkSource *source)
+check_ids(const GkNodeSources *nodes, const GkSource *source)
 {
+	bool		are_named = !nodes->of_citus && !nodes->nodes[0].of_postgres_fdw;
 	Oid			type = gk_source_id_type(source);
 
-	if (OidIsValid(type) && !gk_can_send_ids(type))
+	if (!OidIsValid(type))
+		return;
+	if (!gk_can_send_ids(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("ids of type %s cannot be sent from a node", gk_shown_type(type)),
+				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
+	if (are_named && (contains_names(type) || contains_names(gk_column_type(source, source->id))))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ids of type %s cannot be sent from a node",
+						gk_shown_type(gk_column_type(source, source->id))),
+				 errdetail("Names of objects may mean others in another database."),
 				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
 }
 
@@ -155,11 +178,12 @@ GkServerCluster *
 gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work)
 {
 	GkServerCluster *cluster = palloc0(sizeof(GkServerCluster));
-	const char *id_type = converted_type(nodes, source);
+	const char *id_type;
 	const char *own = gk_column_types(source);
 	GkPart	  **parts;
 
-	check_ids(source);
+	check_ids(nodes, source);
+	id_type = converted_type(nodes, source);
 	cluster->job = job;
 	cluster->connections = gk_connect(job, nodes);
 	cluster->count = nodes->count;

@@ -303,7 +303,17 @@ sql(q{CREATE SCHEMA first; CREATE SCHEMA second; CREATE TYPE first.color AS ENUM
 	CREATE FUNCTION translated(first.color) RETURNS second.color LANGUAGE sql IMMUTABLE AS $$SELECT (CASE $1 WHEN 'red' THEN 'rouge' ELSE 'vert' END)::second.color$$;
 	CREATE CAST (first.color AS second.color) WITH FUNCTION translated(first.color) AS IMPLICIT; CREATE FOREIGN TABLE data.colors (id first.color, x int) SERVER east});
 is(sql(qq{SET gkmeans.nodes = '$_'; SELECT string_agg(DISTINCT id::text, ' ') FROM gkmeans_fit_predict(NULL::second.color, 'data.colors', '{x}', 1, id_column => 'id')}), 'rouge vert', "nodes '$_': a type of the same name in another schema") for '', 'auto';
-like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::regclass, 'data.plain', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids to type regclass/, 'numbers as tables, by a list');
+
+# Names of objects, which each database has its own OIDs for
+$remote->safe_psql('east', q{CREATE DOMAIN tables AS regclass[]; CREATE TABLE data.objects AS SELECT i::oid::regclass AS r, ARRAY[i] AS many, ARRAY[i::oid::regclass]::tables AS known, i AS x FROM generate_series(1, 9) i});
+sql(q{CREATE DOMAIN tables AS regclass[]; CREATE FOREIGN TABLE data.objects (r regclass, many int[], known tables, x int) SERVER east});
+for my $case ([ 'regclass', 'r' ], [ 'regproc', 'x' ], [ 'oid', 'r' ], [ 'regclass[]', 'many' ], [ 'tables', 'known' ])
+{
+	my ($type, $column) = @$case;
+	my $fit = "SELECT count(DISTINCT id) FROM gkmeans_fit_predict(NULL::$type, 'data.objects', '{x}', 1, id_column => '$column')";
+	is(sql("SET gkmeans.nodes = '$_'; $fit"), 9, "nodes '$_': $column as $type") for '', 'auto';
+	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; $fit"))[2], qr/ids of type \S+ cannot be sent from a node/, "$column as $type, by a list");
+}
 
 # Names of types by a setting of one server
 is(sql(q{SET quote_all_identifiers = on; SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::date, 'timed', '{id}', 1, id_column => 'day'); SELECT nodes FROM gkmeans_last_fit()}), "5\n1", 'quote_all_identifiers');
