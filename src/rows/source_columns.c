@@ -11,6 +11,7 @@
 
 #include "feature_hint.h"
 #include "source_columns.h"
+#include "source_query.h"
 
 /* The most column names in a message. */
 #define MAX_NAMES 20
@@ -139,20 +140,35 @@ gk_require_type(Oid type)
 		gk_refuse_change();
 }
 
-/* The columns that a query selects. */
-TupleDesc
-gk_selected_columns(List *targets)
+/* Requires the types of columns; the analysis or the planning of another may have dropped one. */
+static void
+require_types(List *targets)
 {
 	ListCell   *cell;
 
 	foreach(cell, targets)
-	{
-		const TargetEntry *entry = lfirst_node(TargetEntry, cell);
+		gk_require_type(exprType((Node *) lfirst_node(TargetEntry, cell)->expr));
+}
 
-		/* the analysis or the planning of another one may have dropped it */
-		gk_require_type(exprType((Node *) entry->expr));
+/* The columns that a query selects. */
+TupleDesc
+gk_selected_columns(List *targets)
+{
+	MemoryContext before = CurrentMemoryContext;
+	volatile TupleDesc columns = NULL;
+
+	PG_TRY();
+	{
+		require_types(targets);
+		/* others may drop one even now */
+		columns = ExecCleanTypeFromTL(targets);
 	}
-	return ExecCleanTypeFromTL(targets);
+	PG_CATCH();
+	{
+		gk_rethrow_as_change(before);
+	}
+	PG_END_TRY();
+	return columns;
 }
 
 /* The name of a type for a query; an error if it was dropped. */

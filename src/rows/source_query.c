@@ -73,10 +73,13 @@ lacks_schema(void)
 	return lacks;
 }
 
-/* True if an error is an internal one about an object that is gone. */
+/* True if an error is one about an object that is gone: an internal one, or by its OID. */
 static bool
 is_about_gone(const ErrorData *error)
 {
+	if (error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT && error->message_id != NULL &&
+		strcmp(error->message_id, "type with OID %u does not exist") == 0)
+		return true;
 	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR || error->message == NULL)
 		return false;
 	for (int i = 0; i < lengthof(gone); i++)
