@@ -74,7 +74,8 @@ check_candidates(const char *argument, const Datum *values, const bool *nulls, i
 					 errmsg("%s contains a NULL", argument)));
 		if (DatumGetInt32(values[i]) < 1 || DatumGetInt32(values[i]) > GK_MAX_CLUSTERS)
 			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					(errcode(DatumGetInt32(values[i]) < 1 ? ERRCODE_INVALID_PARAMETER_VALUE
+							 : ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("%s contains a number that is out of range", argument),
 					 errdetail("Element %d is %d.", i + 1, DatumGetInt32(values[i])),
 					 errhint("Valid values are 1 to %d.", GK_MAX_CLUSTERS)));
