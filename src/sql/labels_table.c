@@ -270,6 +270,7 @@ check_existing(GkLabelsTable *table)
 		gk_check_published(relation_id, CMD_UPDATE);
 		table->id_collation = gk_unique_ids(relation_id, table->id_name, table->id_type,
 											mode_argument(table));
+		gk_check_comparison(table->id_type, table->id_collation);
 	}
 }
 
@@ -285,14 +286,16 @@ has_order(Oid type)
 static void
 check_key(const GkLabelsTable *table)
 {
-	if (table->if_exists != GK_EXISTS_MERGE || has_order(table->id_type))
+	if (table->if_exists != GK_EXISTS_MERGE)
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("ids of type %s cannot be merged", format_type_be(table->id_type)),
-			 errdetail("No index can make them unique."),
-			 errhint("Cast them in the source, for example %s::text.",
-					 quote_identifier(table->id_column))));
+	if (!has_order(table->id_type))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("ids of type %s cannot be merged", format_type_be(table->id_type)),
+				 errdetail("No index can make them unique."),
+				 errhint("Cast them in the source, for example %s::text.",
+						 quote_identifier(table->id_column))));
+	gk_check_comparison(table->id_type, InvalidOid);
 }
 
 /*

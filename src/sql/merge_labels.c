@@ -9,9 +9,11 @@
 #include "access/genam.h"
 #include "access/relation.h"
 #include "access/stratnum.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
@@ -132,9 +134,9 @@ check_ids(const GkLabelsMerge *merge)
  * where others may create operators, one that fits better must not be called.
  */
 static const char *
-cast_to(const GkLabelsMerge *merge, Form_pg_operator operator, Oid type)
+cast_to(Oid id_type, const FormData_pg_operator *operator, Oid type)
 {
-	if (operator->oprnamespace == PG_CATALOG_NAMESPACE || type == merge->id_type ||
+	if (operator->oprnamespace == PG_CATALOG_NAMESPACE || type == id_type ||
 		get_typtype(type) == TYPTYPE_PSEUDO)
 		return "";
 	return psprintf("::%s", format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY));
@@ -154,9 +156,9 @@ same_id(const GkLabelsMerge *merge)
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("ids of type %s cannot be compared", format_type_be(merge->id_type))));
 	text = psprintf("t.%s%s OPERATOR(%s.%s) (%s)%s", quote_identifier(merge->id_name),
-					cast_to(merge, form, form->oprleft), quote_identifier(schema),
+					cast_to(merge->id_type, form, form->oprleft), quote_identifier(schema),
 					NameStr(form->oprname), label_id(merge),
-					cast_to(merge, form, form->oprright));
+					cast_to(merge->id_type, form, form->oprright));
 	ReleaseSysCache(tuple);
 	return text;
 }
@@ -166,6 +168,33 @@ static GkComparison
 comparison_of(const GkLabelsMerge *merge)
 {
 	return (GkComparison) {equality_of(merge->id_type), merge->collation};
+}
+
+/* The schema of a type. */
+static Oid
+schema_of_type(Oid type)
+{
+	return GetSysCacheOid1(TYPEOID, Anum_pg_type_typnamespace, ObjectIdGetDatum(type));
+}
+
+/* Raises an error if the current user may not name what same_id() does. */
+void
+gk_check_comparison(Oid id_type, Oid collation)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(equality_of(id_type)));
+	FormData_pg_operator form;
+
+	gk_check_schema(GetSysCacheOid1(COLLOID, Anum_pg_collation_collnamespace,
+									ObjectIdGetDatum(collation)));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = *(Form_pg_operator) GETSTRUCT(tuple);
+	ReleaseSysCache(tuple);
+	gk_check_schema(form.oprnamespace);
+	if (*cast_to(id_type, &form, form.oprleft) != '\0')
+		gk_check_schema(schema_of_type(form.oprleft));
+	if (*cast_to(id_type, &form, form.oprright) != '\0')
+		gk_check_schema(schema_of_type(form.oprright));
 }
 
 /* Checks the ids, and writes the changes. */

@@ -43,6 +43,12 @@ typedef struct GkLabelsMerge
 extern Oid	gk_unique_ids(Oid relation_id, const char *id_name, Oid id_type, const char *argument);
 
 /*
+ * Raises 42501 if the current user lacks USAGE on the schema of the operator that compares ids, of
+ * the types that it takes, or of the collation, if that is not the type's.
+ */
+extern void gk_check_comparison(Oid id_type, Oid collation);
+
+/*
  * The table is locked against other writers of labels.  Raises 21000 if an id of theirs is NULL or
  * there twice.  Writes the changes.
  */

@@ -65,6 +65,16 @@ check_type_name(const char *name, Oid schema)
 			 errhint("A table has a type of its own name. Name another table.")));
 }
 
+/* Raises an error if the current user may not name what is in a schema. */
+void
+gk_check_schema(Oid schema)
+{
+	char	   *name = OidIsValid(schema) ? get_namespace_name(schema) : NULL;
+
+	if (name != NULL)
+		(void) LookupExplicitNamespace(name, false);
+}
+
 /* Raises the error that CREATE TABLE would. */
 void
 gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
@@ -80,6 +90,8 @@ gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
 				(errcode(ERRCODE_DUPLICATE_COLUMN),
 				 errmsg("column name \"%s\" conflicts with a system column name", id_name)));
 	CheckAttributeType(id_name, id_type, get_typcollation(id_type), NIL, 0);
+	gk_check_schema(GetSysCacheOid1(TYPEOID, Anum_pg_type_typnamespace,
+									ObjectIdGetDatum(id_type)));
 	result = object_aclcheck(TypeRelationId, id_type, GetUserId(), ACL_USAGE);
 	if (result != ACLCHECK_OK)
 		aclcheck_error_type(result, id_type);

@@ -42,6 +42,12 @@ extern void gk_output_table(GkOutputTable *table, const char *argument, const ch
  */
 extern void gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type);
 
+/*
+ * Raises 42501 if the current user lacks USAGE on a schema, of which a command will name something;
+ * nothing if there is none.
+ */
+extern void gk_check_schema(Oid schema);
+
 /* Raises 42809 unless the relation is a table. */
 extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
 

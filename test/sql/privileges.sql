@@ -132,11 +132,14 @@ CREATE TABLE merged (id int PRIMARY KEY, cluster_id int, distance float8, labell
 CREATE TYPE gk_private AS ENUM ('a');
 REVOKE USAGE ON TYPE gk_private FROM PUBLIC;
 CREATE TABLE gk_closed.labels (id int, cluster_id int, distance float8);
+CREATE DOMAIN gk_closed.number AS int;
+CREATE COLLATION gk_closed.plain FROM "C";
+CREATE TABLE merged_texts (id text COLLATE gk_closed.plain PRIMARY KEY, cluster_id int, distance float8, number gk_closed.number);
 CREATE SCHEMA gk_no_create;
 GRANT USAGE ON SCHEMA gk_no_create TO gk_reader;
 GRANT INSERT (id) ON one_column TO gk_reader;
 GRANT INSERT (id, cluster_id, distance) ON all_columns TO gk_reader;
-GRANT ALL ON referenced, generated, identity, other_type, too_few, a_view TO gk_reader;
+GRANT ALL ON referenced, generated, identity, other_type, too_few, a_view, merged_texts TO gk_reader;
 GRANT EXECUTE ON FUNCTION never(), fit_into(text, text, text) TO gk_reader;
 DO $$BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$;
 SET LOCAL ROLE gk_reader;
@@ -155,6 +158,9 @@ SELECT fails_with(fit_into('other_type', 'append'), '42804', 'an id of another t
 SELECT fails_with(fit_into('too_few', 'append'), '42703', 'a column is missing');
 SELECT fails_with(fit_into('a_view', 'append'), '42809', 'a view');
 SELECT fails_with(fit_into('fresh', 'error', '''a''::gk_private'), '42501', 'no USAGE on the type of the id', 'permission denied for type gk_private');
+SELECT fails_with(fit_into('fresh', choice, '(SELECT number FROM gk_test.merged_texts)'), '42501', 'no USAGE on the schema of that type, if_exists => ' || choice, 'permission denied for schema gk_closed') FROM unnest('{error,merge}'::text[]) choice;
+SELECT fails_with(fit_into('merged_texts', 'merge', '''a'''), '42501', 'no USAGE on the schema of the collation', 'permission denied for schema gk_closed');
+SELECT fails_with(fit_into('merged_texts', 'append', '''a'''), 'P0001', 'which is not named to append');
 SELECT fails_with(fit_into('fresh', 'error', 'ROW(1, 2)'), '42P16', 'a type that no column can have', 'pseudo-type record');
 SET LOCAL default_tablespace = pg_global;
 SELECT fails_with(fit_into('fresh', 'error'), '42501', 'no CREATE on the tablespace', 'permission denied for tablespace pg_global');
