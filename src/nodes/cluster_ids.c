@@ -12,7 +12,6 @@
 
 #include "cluster_ids.h"
 #include "id_texts.h"
-#include "source_query.h"
 
 /* Ids that come at once from a node: at first, and at most, also by their bytes. */
 #define FIRST_IDS 100
@@ -145,24 +144,6 @@ take_more(Taker *taker)
 	return any;
 }
 
-/* Takes all ids; the checks of their type may use what others drop. */
-static void
-take_all(Taker *taker)
-{
-	MemoryContext before = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		while (take_more(taker))
-			;
-	}
-	PG_CATCH();
-	{
-		gk_rethrow_as_change(before);
-	}
-	PG_END_TRY();
-}
-
 /* Opens the cursors of the ids. */
 static void
 begin_cursors(const GkServerCluster *cluster)
@@ -208,7 +189,8 @@ gk_take_ids(const GkServerCluster *cluster, Oid type, int64 rows, int64 *first_r
 										  ALLOCSET_DEFAULT_SIZES);
 	taker.nodes = palloc0(cluster->count * sizeof(NodeIds));
 	begin_cursors(cluster);
-	take_all(&taker);
+	while (take_more(&taker))
+		;
 	end_cursors(cluster);
 	MemoryContextDelete(taker.context);
 	gk_row_ids_flush(taker.writer);

@@ -30,6 +30,7 @@
 #include "quantiles.h"
 #include "report.h"
 #include "seconds.h"
+#include "source_query.h"
 #include "sql_function.h"
 
 /* The columns about the second nearest cluster; they need the centroids as compared. */
@@ -319,8 +320,8 @@ choose_nodes(GkCall *call, const char **undivided)
 }
 
 /* Reads the rows of the source into an engine. */
-void
-gk_call_read(GkCall *call)
+static void
+read_source(GkCall *call)
 {
 	const GkFitSpec *spec = &call->arguments.fit;
 	GkWork		work = {.weighted = spec->weighted,.k = spec->k,.starts = spec->n_init,
@@ -346,6 +347,23 @@ gk_call_read(GkCall *call)
 	call->arguments.fit.dimension = call->rows.dimension;
 	call->arguments.fit.rows = call->rows.read - call->rows.skipped;
 	call->arguments.fit.shift = call->rows.shift;
+}
+
+/* The same; others may drop types that were just looked at. */
+void
+gk_call_read(GkCall *call)
+{
+	MemoryContext before = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		read_source(call);
+	}
+	PG_CATCH();
+	{
+		gk_rethrow_as_change(before);
+	}
+	PG_END_TRY();
 }
 
 /* Fits. */
