@@ -74,7 +74,7 @@ put_id(Taker *taker, int number, int answer_row, Datum id)
 	const GkConnections *connections = taker->cluster->connections;
 	bool		is_null = gk_answer_text(connections, part->connection, answer_row, 0) == NULL;
 	const char *place = gk_answer_text(connections, part->connection, answer_row, 1);
-	int64		row = place == NULL ? -2 : pg_strtoint64(place);
+	int64		row = place == NULL || strlen(place) > MAXINT8LEN ? -2 : pg_strtoint64(place);
 
 	if (row < -1 || row >= part->rows.read - part->rows.skipped)
 		gk_refuse_answer(part->connection);
@@ -91,8 +91,11 @@ take_answer(Taker *taker, int number)
 	NodeIds    *node = &taker->nodes[number];
 	int			count = taker->cluster->connections->links->rows(part->connection->link);
 	MemoryContext before = MemoryContextSwitchTo(taker->context);
-	Datum	   *ids = read_ids(taker, number, count);
+	Datum	   *ids;
 
+	if (count > node->asked)
+		gk_refuse_answer(part->connection);
+	ids = read_ids(taker, number, count);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -102,8 +105,7 @@ take_answer(Taker *taker, int number)
 	MemoryContextReset(taker->context);
 	node->taken += count;
 	node->at_end = count < node->asked;
-	if (count > node->asked || node->taken > part->rows.read ||
-		(node->at_end && node->taken < part->rows.read))
+	if (node->taken > part->rows.read || (node->at_end && node->taken < part->rows.read))
 		gk_refuse_answer(part->connection);
 }
 
