@@ -1123,6 +1123,16 @@ compare_facts(const GkRows *first, const GkRows *rows)
 						 "table first.")));
 }
 
+/* Has the report count what the first of two readings took. */
+static void
+add_reading(GkCall *call, const GkCall *first)
+{
+	call->begin = first->begin;
+	call->report.open_seconds += first->report.open_seconds;
+	call->report.read_seconds += first->report.read_seconds;
+	call->rows.read_twice = true;
+}
+
 /*
  * Reads the rows again, as the definition says.  The labels of the first reading are written as
  * those of the second would be, so its ids and the table of labels must be as they were.
@@ -1134,6 +1144,7 @@ read_again(Refit *refit)
 	Oid			id_type = call->id_type;
 	MemoryContext before = MemoryContextSwitchTo(refit->context);
 	List	   *id_parts = gk_id_parts(id_type);
+	GkCall		first = *call;
 	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
 	GkRows		facts = keep_facts(refit);
 	bool		was_divided = call->cluster != NULL;
@@ -1148,6 +1159,7 @@ read_again(Refit *refit)
 	gk_call_close(call);
 	forget_settings(refit);
 	read_rows(refit, false);
+	add_reading(call, &first);
 	if (refit->labels != NULL)
 	{
 		/* others may have written labels of newer rows between the readings */

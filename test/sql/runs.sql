@@ -137,6 +137,8 @@ UPDATE kinds SET x = x * 3 + kind;
 SELECT gkmeans_refit('s');
 SELECT is(b.scale_factor, a.scale_factor, 'the scale stays') FROM s a, s b WHERE a.version = 1 AND b.version = 2;
 SELECT is(row(status, deployed, psi < 1e-9)::text, '(fitted,t,t)', 'rescale') FROM gkmeans_refit('s', rescale => true, deploy => 'always', min_improvement => -1);
+SELECT is(read_twice, true, 'the report says that it has read the source twice') FROM gkmeans_last_fit();
+SELECT is((SELECT report->>'read_twice' FROM s WHERE version = (SELECT max(version) FROM s)), 'true', 'as does that of the version');
 SELECT isnt(b.scale_factor, a.scale_factor, 'finds it anew') FROM s a, s b WHERE a.version = 2 AND b.version = 3;
 SELECT gkmeans_create_model('s_anew', 'kinds', '{x,y}', 3, scale => 'standard');
 SELECT is(s.scale_factor, n.scale_factor, 'as a first fit') FROM s, s_anew n WHERE s.version = 3;
