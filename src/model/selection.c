@@ -16,6 +16,7 @@
 #include "alloc.h"
 #include "definition.h"
 #include "fitted.h"
+#include "progress.h"
 #include "quality.h"
 #include "selection.h"
 
@@ -182,7 +183,9 @@ try_candidate(GkCall *call, const GkCandidateSpec *spec, GkPrepared *prepared,
 	candidate->context = AllocSetContextCreate(CurrentMemoryContext, "gkmeans candidate",
 											   ALLOCSET_DEFAULT_SIZES);
 	before = MemoryContextSwitchTo(candidate->context);
+	gk_progress_inertia(NAN);
 	gk_fit_prepared(call->job, &call->arguments.fit, prepared, fit);
+	gk_progress_phase(GK_PHASE_MEASURING);
 	candidate->seconds = fit->seed_seconds + fit->iterate_seconds + fit->label_seconds;
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "gkmeans figures",
 									ALLOCSET_DEFAULT_SIZES);

@@ -9,6 +9,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 
 #include "alloc.h"
 #include "cluster_engine.h"
@@ -60,16 +61,19 @@ static const char *
 converted_type(const GkNodeSources *nodes, const GkSource *source)
 {
 	Oid			type = gk_source_id_type(source);
+	Oid			column;
 
 	if (!OidIsValid(type) || (!nodes->of_citus && !gk_converts_ids(source)))
 		return NULL;
-	if (!nodes->of_citus && type >= FirstNormalObjectId)
+	column = gk_column_type(source, source->id);
+	if (!nodes->of_citus && Max(type, getBaseType(column)) >= FirstNormalObjectId)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("nodes cannot convert ids to type %s", gk_shown_type(type)),
-				 errdetail("Its name may mean another type there."),
+				 errmsg("nodes cannot convert ids of type %s to type %s", gk_shown_type(column),
+						gk_shown_type(type)),
+				 errdetail("Types and casts that were created may be others there."),
 				 errhint("Give NULL::%s as the first argument, id_type.",
-						 gk_shown_type(gk_column_type(source, source->id)))));
+						 gk_shown_type(column))));
 	return gk_type_name(type);
 }
 

@@ -296,13 +296,16 @@ is(sql(q{SET gkmeans.nodes = 'auto'; SELECT min(id), max(id), count(*) FROM gkme
 $remote->safe_psql('east', 'CREATE TABLE data.lists AS SELECT ARRAY[i * 1.26] AS id, i AS x FROM generate_series(1, 9) i');
 sql(q{CREATE FOREIGN TABLE data.lists (id numeric[], x int) SERVER east OPTIONS (schema_name 'data')});
 is(sql(q{SET gkmeans.nodes = 'auto'; SELECT max(id::numeric[]) FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}), '{11.34}', 'arrays of a domain');
-like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids to type amount\[\]\n.*\nHINT:  Give NULL::numeric\[\] as/, 'by a list');
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::amount[], 'data.lists', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids of type numeric\[\] to type amount\[\]\n.*\nHINT:  Give NULL::numeric\[\] as/, 'by a list');
 
 $remote->safe_psql('east', q{CREATE SCHEMA first; CREATE TYPE first.color AS ENUM ('red', 'green'); CREATE TABLE data.colors AS SELECT (ARRAY['red', 'green'])[1 + i % 2]::first.color AS id, i AS x FROM generate_series(1, 9) i});
 sql(q{CREATE SCHEMA first; CREATE SCHEMA second; CREATE TYPE first.color AS ENUM ('red', 'green'); CREATE TYPE second.color AS ENUM ('red', 'green', 'rouge', 'vert');
 	CREATE FUNCTION translated(first.color) RETURNS second.color LANGUAGE sql IMMUTABLE AS $$SELECT (CASE $1 WHEN 'red' THEN 'rouge' ELSE 'vert' END)::second.color$$;
 	CREATE CAST (first.color AS second.color) WITH FUNCTION translated(first.color) AS IMPLICIT; CREATE FOREIGN TABLE data.colors (id first.color, x int) SERVER east});
 is(sql(qq{SET gkmeans.nodes = '$_'; SELECT string_agg(DISTINCT id::text, ' ') FROM gkmeans_fit_predict(NULL::second.color, 'data.colors', '{x}', 1, id_column => 'id')}), 'rouge vert', "nodes '$_': a type of the same name in another schema") for '', 'auto';
+sql(q{CREATE FUNCTION shown(first.color) RETURNS text LANGUAGE sql IMMUTABLE AS $$SELECT upper(enum_out($1)::text)$$; CREATE CAST (first.color AS text) WITH FUNCTION shown(first.color) AS IMPLICIT});
+is(sql(qq{SET gkmeans.nodes = '$_'; SELECT string_agg(DISTINCT id, ' ') FROM gkmeans_fit_predict(NULL::text, 'data.colors', '{x}', 1, id_column => 'id')}), 'GREEN RED', "nodes '$_': a cast of one's own") for '', 'auto';
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::text, 'data.colors', '{x}', 1, id_column => 'id')}))[2], qr/nodes cannot convert ids of type first.color to type text/, 'by a list');
 
 # Names of objects, which each database has its own OIDs for
 $remote->safe_psql('east', q{CREATE DOMAIN tables AS regclass[]; CREATE TABLE data.objects AS SELECT i::oid::regclass AS r, ARRAY[i] AS many, ARRAY[i::oid::regclass]::tables AS known, i AS x FROM generate_series(1, 9) i});

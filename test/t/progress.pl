@@ -164,6 +164,22 @@ none_left('an evaluation is cancelled');
 $session->query('SELECT 1');
 $session->{stderr} = '';
 
+# Candidates for k are measured one after the other, and the next has no inertia before a start has ended.
+start_query($session, q{SELECT count(*) FROM gkmeans_select_k('large', '{v}', ARRAY(SELECT generate_series(2, 400)), max_iter => 1, n_init => 1, quality => 'fast', sample => 20000)});
+%seen = ();
+for (1 .. 2000)
+{
+	my ($phase, $inertia) = split /\|/, progress("phase, inertia IS NULL") || '|';
+	$seen{measuring} = 1 if $phase eq 'measuring';
+	$seen{anew} = 1 if $seen{measuring} && $phase =~ /^(?:seeding|iterating)$/ && $inertia eq 't';
+	last if $seen{anew};
+}
+ok($seen{$_}, "candidates for k: $_") for qw(measuring anew);
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+none_left('a selection is cancelled');
+$session->query('SELECT 1');
+$session->{stderr} = '';
+
 # However it ends: an error that is caught, an error.
 is($session->query_safe(q{BEGIN; DO $$ BEGIN PERFORM gkmeans_fit('SELECT 1 / (id - 2000) AS x FROM data', '{x}', 2); EXCEPTION WHEN division_by_zero THEN NULL; END $$; SELECT count(*) FROM gkmeans.progress}), '0', 'an error that is caught ends it, not the transaction');
 is(locks_of_fits(), 0, 'and gives its lock back');
