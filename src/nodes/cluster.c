@@ -101,7 +101,7 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the columns of the source on node \"%s\" differ from those on this server",
 						connection->node->name),
-				 errdetail("There: %s. Here: %s.", columns, own),
+				 errdetail("There: %s. Here: %s.", gk_valid_text(columns), own),
 				 errhint("Give the columns the same types, or cast them in the source.")));
 	part->engine = pstrdup(part->engine);
 	part->engine_reason = pstrdup(part->engine_reason);
@@ -147,22 +147,23 @@ static void
 check_ids(const GkNodeSources *nodes, const GkSource *source)
 {
 	bool		are_named = !nodes->of_citus && !nodes->nodes[0].of_postgres_fdw;
+	const char *argument = source->spec.id_argument;
 	Oid			type = gk_source_id_type(source);
+	Oid			column;
 
 	if (!OidIsValid(type))
 		return;
-	if (!gk_can_send_ids(type))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("ids of type %s cannot be sent from a node", gk_shown_type(type)),
-				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
-	if (are_named && (contains_names(type) || contains_names(gk_column_type(source, source->id))))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("ids of type %s cannot be sent from a node",
-						gk_shown_type(gk_column_type(source, source->id))),
-				 errdetail("Names of objects may mean others in another database."),
-				 errhint("Take an id_column of another type, or set gkmeans.nodes to ''.")));
+	column = gk_column_type(source, source->id);
+	if (gk_can_send_ids(type) &&
+		!(are_named && (contains_names(type) || contains_names(column))))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("column \"%s\" of type %s cannot be sent from a node",
+					source->spec.id_column, gk_shown_type(column)),
+			 errdetail("Columns of rows, or names of objects, may be others there."),
+			 errhint("Take a column of another type as %s, or set gkmeans.nodes to ''.",
+					 argument != NULL ? argument : "id_column")));
 }
 
 /* Orders nodes by what they say of themselves. */

@@ -70,7 +70,7 @@ id_type_name(Oid type, int32 modifier)
 	Oid			base;
 
 	gk_require_type(type);
-	if (type != BPCHAROID)
+	if (type != BPCHAROID && type != BPCHARARRAYOID)
 		modifier = -1;
 	base = getBaseTypeAndTypmod(type, &modifier);
 	if (base == INT2OID || base == INT4OID || base == INT8OID)
@@ -120,7 +120,7 @@ united_types(GkTrail *trail, const GkLevel *level, int column, List *types)
 	entry = list_nth_node(TargetEntry, query->targetList, column - 1);
 	reference = (const Var *) gk_query_column(query, entry);
 	if (!IsA(reference, Var) || reference->varattno <= 0)
-		return list_append_unique_oid(types, exprType((Node *) entry->expr));
+		return lappend_oid(types, exprType((Node *) entry->expr));
 	level = gk_outer_level(level, reference->varlevelsup);
 	table = rt_fetch(reference->varno, level->query->rtable);
 	if (table->rtekind == RTE_CTE)
@@ -128,18 +128,21 @@ united_types(GkTrail *trail, const GkLevel *level, int column, List *types)
 	else if (table->rtekind == RTE_SUBQUERY)
 		inner = (GkLevel) {.query = table->subquery,.outer = level};
 	else
-		return list_append_unique_oid(types, exprType((Node *) entry->expr));
+		return lappend_oid(types, exprType((Node *) entry->expr));
 	return united_types(trail, &inner, reference->varattno, types);
 }
 
-/* Appends the type of a column, and those that a UNION makes it of. */
+/* Appends the type of a column; if a UNION makes it of others, those of all its queries. */
 static void
 append_type(StringInfo text, const GkSource *source, int column,
 			const char *(*name_of) (Oid type, int32 modifier))
 {
 	int32		modifier = TupleDescAttr(source->columns, column - 1)->atttypmod;
-	const char *name = name_of(gk_column_type(source, column), modifier);
+	Oid			type = gk_column_type(source, column);
+	const char *name = name_of(type, modifier);
 	GkLevel		level = {.query = source->query};
+	StringInfoData united;
+	bool		differs = false;
 	GkTrail		trail;
 	List	   *types;
 	ListCell   *cell;
@@ -147,14 +150,17 @@ append_type(StringInfo text, const GkSource *source, int column,
 	gk_begin_trail(&trail);
 	types = united_types(&trail, &level, column, NIL);
 	gk_end_trail(&trail);
-	appendStringInfoString(text, name);
+	initStringInfo(&united);
 	foreach(cell, types)
 	{
-		const char *united = name_of(lfirst_oid(cell), -1);
+		const char *other = lfirst_oid(cell) == type ? name : name_of(lfirst_oid(cell), -1);
 
-		if (lfirst_oid(cell) != gk_column_type(source, column) && strcmp(united, name) != 0)
-			appendStringInfo(text, " made of %s", united);
+		CHECK_FOR_INTERRUPTS();
+		differs |= strcmp(other, name) != 0;
+		appendStringInfo(&united, "%s%s", united.len > 0 ? ", " : " made of ", other);
 	}
+	appendStringInfo(text, "%s%s", name, differs ? united.data : "");
+	pfree(united.data);
 }
 
 /* The name of the type of a column, however many digits it has. */

@@ -114,8 +114,8 @@ close_connections(void *resource)
 }
 
 /* A copy of a text from a server, if it is one in this encoding; what is too long is cut. */
-static char *
-valid_text(const char *text)
+char *
+gk_valid_text(const char *text)
 {
 	int			length = (int) strnlen(text, MOST_ERROR);
 
@@ -130,7 +130,7 @@ valid_text(const char *text)
 static const char *
 one_line(const char *message)
 {
-	char	   *line = valid_text(message);
+	char	   *line = gk_valid_text(message);
 	int			length = strlen(line);
 
 	while (length > 0 && line[length - 1] == '\n')
@@ -174,9 +174,9 @@ raise_error(const GkConnections *connections, const GkConnection *one, bool conn
 	ereport(ERROR,
 			(errcode(sqlstate_of(&error)),
 			 errmsg("node \"%s\": %s", one->node->name, one_line(error.message)),
-			 error.detail != NULL ? errdetail_internal("%s", valid_text(error.detail)) : 0,
-			 error.hint != NULL ? errhint("%s", valid_text(error.hint)) : 0,
-			 error.context != NULL ? errcontext("%s", valid_text(error.context)) : 0));
+			 error.detail != NULL ? errdetail_internal("%s", gk_valid_text(error.detail)) : 0,
+			 error.hint != NULL ? errhint("%s", gk_valid_text(error.hint)) : 0,
+			 error.context != NULL ? errcontext("%s", gk_valid_text(error.context)) : 0));
 }
 
 /* Sends the text of statements. */
@@ -524,7 +524,7 @@ check_extension(const GkConnections *connections, GkConnection *one)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("node \"%s\" has version %s of extension \"gkmeans\", this server has %s",
-						one->node->name, version, GK_EXTENSION_VERSION),
+						one->node->name, gk_valid_text(version), GK_EXTENSION_VERSION),
 				 errhint("Install the same version on both, and run ALTER EXTENSION gkmeans "
 						 "UPDATE.")));
 	if (is_trusted == NULL || database == NULL)

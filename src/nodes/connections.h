@@ -75,6 +75,9 @@ extern const char *gk_answer_text(const GkConnections *connections, const GkConn
 extern Datum gk_answer_value(const GkConnections *connections, const GkConnection *one, int column,
 							 Oid type, bool *is_null);
 
+/* A copy of a text from a server for a message: what is too long is cut. */
+extern char *gk_valid_text(const char *text);
+
 /* Raises an error: what the node sent is not what gkmeans sends. */
 __attribute__((noreturn))
 extern void gk_refuse_answer(const GkConnection *one);

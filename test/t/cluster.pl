@@ -226,7 +226,7 @@ for my $id (@ids)
 	}
 }
 like(failure("$nodes SELECT FROM gkmeans_fit_predict(NULL::points, 'SELECT points, x FROM points', '{x}', 5, id_column => 'points')"),
-	qr/ids of type points cannot be sent from a node/, 'ids that are rows are refused');
+	qr/column "\w+" of type points cannot be sent from a node/, 'ids that are rows are refused');
 is(sql("$nodes SELECT count(*), count(cluster_id) FROM gkmeans_fit_predict(NULL::bigint, 'points', '{x}', 5, id_column => 'id')"),
 	sql('SELECT count(*), count(*) FILTER (WHERE x <> \'NaN\') FROM points'), 'every row has its id, and a usable one its label');
 

@@ -218,11 +218,11 @@ $remote->safe_psql('east', q{CREATE TABLE data.ones (id text, v float8[], x floa
 	INSERT INTO data.ones SELECT 'a' || i, ARRAY[i * 0.1], i * 0.1, timestamptz '2020-01-01 00:00+00' + i * interval '1 h', i FROM generate_series(1, 9) i; INSERT INTO data.others SELECT 'b' || i, ARRAY[i * 0.7], i * 0.7, timestamp '2020-02-01' + i * interval '1 h', i FROM generate_series(1, 9) i});
 sql(q{CREATE TABLE united (id text, v float8[], x float8, at timestamptz, n bigint) PARTITION BY HASH (n)});
 sql("CREATE FOREIGN TABLE united_$_ PARTITION OF united FOR VALUES WITH (MODULUS 2, REMAINDER " . ($_ eq 'ones' ? 0 : 1) . ") SERVER east OPTIONS (schema_name 'data', table_name '$_')") for qw(ones others);
-for my $case ([ q{gkmeans_fit('united', '{x}', 2)}, 'x double precision made of real' ], [ q{gkmeans_fit('united', '{v}', 2)}, 'v double precision\[\] made of real\[\]' ],
-	[ q{gkmeans_fit('united', '{n}', 2, weight_column => 'x')}, 'n bigint made of integer; weight x double precision made of real' ],
+for my $case ([ q{gkmeans_fit('united', '{x}', 2)}, 'x double precision made of double precision, real' ], [ q{gkmeans_fit('united', '{v}', 2)}, 'v double precision\[\] made of double precision\[\], real\[\]' ],
+	[ q{gkmeans_fit('united', '{n}', 2, weight_column => 'x')}, 'n bigint made of integer, bigint; weight x double precision made of double precision, real' ],
 	[ q{gkmeans_fit('united', '{x}', 2)} =~ s/united/SELECT * FROM (SELECT x + 0 AS y, * FROM united OFFSET 0) s WHERE x > 0/r, '' ],
-	[ q{gkmeans_fit_predict(NULL::text, 'united', '{n}', 2, id_column => 'id')}, 'id id text made of character' ],
-	[ q{gkmeans_fit_predict(NULL::timestamptz, 'SELECT at, x FROM united_ones UNION ALL SELECT at, x FROM united_others', '{x}', 2, id_column => 'at')}, 'id at timestamp with time zone made of timestamp without time zone' ])
+	[ q{gkmeans_fit_predict(NULL::text, 'united', '{n}', 2, id_column => 'id')}, 'id id text made of text, character' ],
+	[ q{gkmeans_fit_predict(NULL::timestamptz, 'SELECT at, x FROM united_ones UNION ALL SELECT at, x FROM united_others', '{x}', 2, id_column => 'at')}, 'id at timestamp with time zone made of timestamp with time zone, timestamp without time zone' ])
 {
 	my ($call, $types) = @$case;
 	my $said = ($node->psql('postgres', "SET gkmeans.nodes = 'auto'; SELECT FROM $call"))[2];
@@ -315,11 +315,17 @@ for my $case ([ 'regclass', 'r' ], [ 'regproc', 'x' ], [ 'oid', 'r' ], [ 'regcla
 	my ($type, $column) = @$case;
 	my $fit = "SELECT count(DISTINCT id) FROM gkmeans_fit_predict(NULL::$type, 'data.objects', '{x}', 1, id_column => '$column')";
 	is(sql("SET gkmeans.nodes = '$_'; $fit"), 9, "nodes '$_': $column as $type") for '', 'auto';
-	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; $fit"))[2], qr/ids of type \S+ cannot be sent from a node/, "$column as $type, by a list");
+	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; $fit"))[2], qr/column "$column" of type \S+ cannot be sent from a node.*\n.*\nHINT:  Take a column of another type as id_column,/, "$column as $type, by a list");
 }
 
 # Names of types by a setting of one server
 is(sql(q{SET quote_all_identifiers = on; SET gkmeans.nodes = 'auto'; SELECT count(*) FROM gkmeans_fit_predict(NULL::date, 'timed', '{id}', 1, id_column => 'day'); SELECT nodes FROM gkmeans_last_fit()}), "5\n1", 'quote_all_identifiers');
+
+# Lengths of texts in arrays, and a UNION of two types in another order
+$remote->safe_psql('east', q{CREATE TABLE data.spaced AS SELECT ARRAY['a' || i]::char(6)[] AS many, i::float8 AS x FROM generate_series(1, 9) i; CREATE TABLE data.floats AS SELECT i::real AS x FROM generate_series(1, 9) i});
+sql(q{CREATE FOREIGN TABLE data.spaced (many char(4)[], x real) SERVER east; CREATE FOREIGN TABLE data.floats (x float8) SERVER east});
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit_predict(NULL::char(4)[], 'SELECT many, 1 AS x FROM data.spaced', '{x}', 1, id_column => 'many')}))[2], qr/There: x integer; id many character\(6\)\[\]\. Here: x integer; id many character\(4\)\[\]/, 'arrays of padded texts');
+like(($node->psql('postgres', q{SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit('SELECT x FROM data.spaced UNION ALL SELECT x FROM data.floats', '{x}', 1)}))[2], qr/There: x double precision made of double precision, real\. Here: x double precision made of real, double precision/, 'a UNION in another order');
 
 # The checks of a domain drop what they use, or the domain, while ids come
 sql(q{CREATE DOMAIN dropped AS int; CREATE FUNCTION drop_it(i int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN IF i = 3 THEN DROP DOMAIN dropped CASCADE; END IF; RETURN true; END'; ALTER DOMAIN dropped ADD CHECK (drop_it(VALUE))});
@@ -347,7 +353,7 @@ sql(q{CREATE TABLE data.halves (id int, x numeric); CREATE TABLE data.wholes (id
 for my $source ('WITH u AS (TABLE data.halves UNION ALL TABLE data.wholes) SELECT * FROM u', 'WITH RECURSIVE u AS (SELECT * FROM data.halves UNION SELECT w.* FROM data.wholes w JOIN u USING (id)) SELECT * FROM u',
 	'SELECT s.* FROM (TABLE data.halves UNION ALL TABLE data.wholes) u, LATERAL (SELECT u.id, u.x) s')
 {
-	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit(\$s\$$source\$s\$, '{x}', 2)"))[2], qr/There: x numeric made of integer\. Here: x numeric\./, "$source: types are compared");
+	like(($node->psql('postgres', "SET gkmeans.nodes = 'east'; SELECT FROM gkmeans_fit(\$s\$$source\$s\$, '{x}', 2)"))[2], qr/There: x numeric made of numeric, integer\. Here: x numeric\./, "$source: types are compared");
 }
 
 # A type below a UNION of ids that the analysis of the source drops
