@@ -142,11 +142,19 @@ contains_names(Oid type)
 	return false;
 }
 
-/* Raises an error if ids could not come here as texts. */
+/* True if values of this type can come here as texts. */
+static bool
+can_send(const GkNodeSources *nodes, Oid type)
+{
+	bool		are_named = !nodes->of_citus && !nodes->nodes[0].of_postgres_fdw;
+
+	return gk_can_send_ids(type) && !(are_named && contains_names(type));
+}
+
+/* Raises an error if ids could not come here as texts; Citus' workers convert them before. */
 static void
 check_ids(const GkNodeSources *nodes, const GkSource *source)
 {
-	bool		are_named = !nodes->of_citus && !nodes->nodes[0].of_postgres_fdw;
 	const char *argument = source->spec.id_argument;
 	Oid			type = gk_source_id_type(source);
 	Oid			column;
@@ -154,16 +162,19 @@ check_ids(const GkNodeSources *nodes, const GkSource *source)
 	if (!OidIsValid(type))
 		return;
 	column = gk_column_type(source, source->id);
-	if (gk_can_send_ids(type) &&
-		!(are_named && (contains_names(type) || contains_names(column))))
+	if (can_send(nodes, type) && (nodes->of_citus || can_send(nodes, column)))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("column \"%s\" of type %s cannot be sent from a node",
-					source->spec.id_column, gk_shown_type(column)),
+			 can_send(nodes, column)
+			 ? errmsg("ids of type %s cannot be sent from a node", gk_shown_type(type))
+			 : errmsg("column \"%s\" of type %s cannot be sent from a node",
+					  source->spec.id_column, gk_shown_type(column)),
 			 errdetail("Columns of rows, or names of objects, may be others there."),
-			 errhint("Take a column of another type as %s, or set gkmeans.nodes to ''.",
-					 argument != NULL ? argument : "id_column")));
+			 can_send(nodes, column)
+			 ? errhint("Give NULL::%s as the first argument, id_type.", gk_shown_type(column))
+			 : errhint("Take a column of another type as %s, or set gkmeans.nodes to ''.",
+					   argument != NULL ? argument : "id_column")));
 }
 
 /* Orders nodes by what they say of themselves. */
