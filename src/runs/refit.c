@@ -1130,6 +1130,7 @@ add_reading(GkCall *call, const GkCall *first)
 	call->begin = first->begin;
 	call->report.open_seconds += first->report.open_seconds;
 	call->report.read_seconds += first->report.read_seconds;
+	call->report.label_seconds += first->report.label_seconds;
 	call->rows.read_twice = true;
 }
 
@@ -1144,7 +1145,7 @@ read_again(Refit *refit)
 	Oid			id_type = call->id_type;
 	MemoryContext before = MemoryContextSwitchTo(refit->context);
 	List	   *id_parts = gk_id_parts(id_type);
-	GkCall		first = *call;
+	GkCall		first;
 	GkLabelColumns columns = call->table == NULL ? 0 : gk_labels_table_columns(call->table);
 	GkRows		facts = keep_facts(refit);
 	bool		was_divided = call->cluster != NULL;
@@ -1155,6 +1156,7 @@ read_again(Refit *refit)
 		refit->labels = gk_call_labels(call);
 	if (refit->labels != NULL)
 		read_by = RegisterSnapshot(call->read_by);
+	first = *call;
 	gk_call_end_job(call);
 	gk_call_close(call);
 	forget_settings(refit);

@@ -286,16 +286,14 @@ has_order(Oid type)
 static void
 check_key(const GkLabelsTable *table)
 {
-	if (table->if_exists != GK_EXISTS_MERGE)
+	if (table->if_exists != GK_EXISTS_MERGE || has_order(table->id_type))
 		return;
-	if (!has_order(table->id_type))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("ids of type %s cannot be merged", format_type_be(table->id_type)),
-				 errdetail("No index can make them unique."),
-				 errhint("Cast them in the source, for example %s::text.",
-						 quote_identifier(table->id_column))));
-	gk_check_comparison(table->id_type, InvalidOid);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("ids of type %s cannot be merged", format_type_be(table->id_type)),
+			 errdetail("No index can make them unique."),
+			 errhint("Cast them in the source, for example %s::text.",
+					 quote_identifier(table->id_column))));
 }
 
 /*

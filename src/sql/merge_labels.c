@@ -130,16 +130,28 @@ check_ids(const GkLabelsMerge *merge)
 }
 
 /*
- * A cast to the type that an operator takes, where ids are of another one, a domain for example:
- * where others may create operators, one that fits better must not be called.
+ * The type that ids are cast to for an operand of an operator; InvalidOid = none.  Where others may
+ * create operators, one that fits better must not be called; and no domain is an anyenum.
  */
-static const char *
-cast_to(Oid id_type, const FormData_pg_operator *operator, Oid type)
+static Oid
+cast_type(Oid id_type, const FormData_pg_operator *operator, Oid operand)
 {
-	if (operator->oprnamespace == PG_CATALOG_NAMESPACE || type == id_type ||
-		get_typtype(type) == TYPTYPE_PSEUDO)
-		return "";
-	return psprintf("::%s", format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY));
+	if (operand == ANYENUMOID && getBaseType(id_type) != id_type)
+		return getBaseType(id_type);
+	if (operator->oprnamespace == PG_CATALOG_NAMESPACE || operand == id_type ||
+		get_typtype(operand) == TYPTYPE_PSEUDO)
+		return InvalidOid;
+	return operand;
+}
+
+/* That cast. */
+static const char *
+cast_to(Oid id_type, const FormData_pg_operator *operator, Oid operand)
+{
+	Oid			type = cast_type(id_type, operator, operand);
+
+	return OidIsValid(type)
+		? psprintf("::%s", format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY)) : "";
 }
 
 /* The condition that a row t of the table has the id of a label l. */
@@ -191,10 +203,8 @@ gk_check_comparison(Oid id_type, Oid collation)
 	form = *(Form_pg_operator) GETSTRUCT(tuple);
 	ReleaseSysCache(tuple);
 	gk_check_schema(form.oprnamespace);
-	if (*cast_to(id_type, &form, form.oprleft) != '\0')
-		gk_check_schema(schema_of_type(form.oprleft));
-	if (*cast_to(id_type, &form, form.oprright) != '\0')
-		gk_check_schema(schema_of_type(form.oprright));
+	gk_check_schema(schema_of_type(cast_type(id_type, &form, form.oprleft)));
+	gk_check_schema(schema_of_type(cast_type(id_type, &form, form.oprright)));
 }
 
 /* Checks the ids, and writes the changes. */

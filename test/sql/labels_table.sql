@@ -267,6 +267,14 @@ FROM unnest(ARRAY[$$SELECT gkmeans_fit('colors', '{x}', 2, 'id', labels_table =>
 DROP EVENT TRIGGER gk_swap;
 SELECT lives_ok($$SELECT gkmeans_assign('colors_model', 'colors', 'id', 'colored', changes_table => 'new_colors')$$, 'without that it is made');
 
+-- Domains over enums, which no operator of these takes
+CREATE DOMAIN shade AS gk_types.color;
+CREATE TABLE shades AS SELECT id::shade, x FROM colors;
+SELECT gkmeans_create_model('shades_model', 'shades', '{x}', 2, id_column => 'id', labels_table => 'shaded', changes_table => 'shade_changes');
+UPDATE shaded SET cluster_id = 1 - cluster_id;
+SELECT is((SELECT row(inserted, updated, deleted)::text FROM gkmeans_assign('shades_model')), '(0,3,0)', 'labels whose ids are of a domain over an enum are merged');
+SELECT is((SELECT count(*)::int FROM shade_changes WHERE from_cluster_id IS NOT NULL), 3, 'and their changes recorded');
+
 SELECT nothing_left('nothing is left of these fits');
 SELECT * FROM finish();
 ROLLBACK;
