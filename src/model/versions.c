@@ -175,6 +175,15 @@ update_version(const Change *change, int version, const char *set, Oid type, Dat
 						   (unsigned long long) SPI_processed)));
 }
 
+/* Raises the error that there is no such version, by what read_versions() has seen. */
+__attribute__((noreturn))
+static void
+raise_no_version(const Change *change, int version)
+{
+	PushActiveSnapshot(GetLatestSnapshot());
+	gk_model_has_no_version(change->relation, version);
+}
+
 /* The version with a number, or an error. */
 static const Version *
 find_version(const Change *change, int number)
@@ -183,7 +192,7 @@ find_version(const Change *change, int number)
 		if (change->versions[i].number == number)
 			return &change->versions[i];
 
-	gk_model_has_no_version(change->relation, number == 0 ? GK_VERSION_ZERO : number);
+	raise_no_version(change, number == 0 ? GK_VERSION_ZERO : number);
 }
 
 /* The version that was deployed before the current one; NULL if there is none. */
@@ -358,7 +367,7 @@ check_names(const Change *change, ArrayType *names)
 	int			count = ARR_NDIM(names) == 1 ? ARR_DIMS(names)[0] : -1;
 
 	if (change->deployed == NULL)
-		gk_model_has_no_version(change->relation, 0);
+		raise_no_version(change, 0);
 	if (count != change->deployed->k)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
