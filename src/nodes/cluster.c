@@ -103,8 +103,8 @@ open_part(GkServerCluster *cluster, GkPart *part, const GkSource *source, const 
 						connection->node->name),
 				 errdetail("There: %s. Here: %s.", gk_valid_text(columns), own),
 				 errhint("Give the columns the same types, or cast them in the source.")));
-	part->engine = pstrdup(part->engine);
-	part->engine_reason = pstrdup(part->engine_reason);
+	part->engine = gk_valid_text(part->engine);
+	part->engine_reason = gk_valid_text(part->engine_reason);
 }
 
 /* True if values of this type name objects, which are others in another database. */
