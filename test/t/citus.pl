@@ -290,7 +290,11 @@ my %nodes_of = (
 	'SELECT * FROM distributed ORDER BY id LIMIT 1000' => 'Citus ',
 	'SELECT region AS id, sum(x) AS x, min(y) AS y FROM distributed GROUP BY region' => 'Citus ',
 	'SELECT * FROM distributed UNION ALL SELECT * FROM local' => 'Citus ',
+	# queries of different types, once for each shard
+	'SELECT id, x, y FROM distributed UNION ALL SELECT id, region, weight FROM columnar' => 2,
+	'SELECT id, x, y FROM of_two_types' => 2,
 );
+sql('CREATE VIEW of_two_types AS SELECT id, x, y FROM distributed UNION ALL SELECT id, region, weight FROM columnar');
 for my $source (sort keys %nodes_of)
 {
 	my $expected = $nodes_of{$source};
