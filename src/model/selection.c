@@ -358,8 +358,10 @@ gk_take_chosen(GkCall *call, const GkCandidateSpec *spec, const GkSelection *sel
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("criterion \"%s\" is not defined for any of the candidates",
 						figure_names[spec->criterion]),
-				 errhint("Silhouettes and indices need two clusters or more, and fewer than "
-						 "there are rows.")));
+				 spec->criterion == GK_FIGURE_ELBOW
+				 ? errhint("An elbow needs a k above 2, and rows that differ.")
+				 : errhint("Silhouettes and indices need two clusters or more, and fewer than "
+						   "there are rows.")));
 	*fit = selection->candidates[selection->chosen].fit;
 	call->arguments.fit.k = selection->candidates[selection->chosen].k;
 	fit->seed_seconds = fit->iterate_seconds = fit->label_seconds = 0.0;

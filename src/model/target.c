@@ -243,6 +243,8 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a model cannot be a temporary table"),
 				 errdetail("Parallel workers could not read it.")));
+	/* the error of CREATE TABLE would show the whole definition */
+	(void) RangeVarGetAndCheckCreationNamespace(copyObject(variable), NoLock, NULL);
 	target->relation_id = make_model(variable, target->name, definition);
 }
 
