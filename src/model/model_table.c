@@ -635,6 +635,8 @@ gk_check_is_seen(Relation relation, int version)
 void
 gk_model_has_no_version(Relation relation, int version)
 {
+	const char *versions;
+
 	gk_check_is_seen(relation, version);
 	if (version == 0)
 		ereport(ERROR,
@@ -643,11 +645,14 @@ gk_model_has_no_version(Relation relation, int version)
 				 can_deploy(relation) ? errhint("Deploy one with gkmeans_deploy().")
 				 : errhint("It has none that could be deployed. Make one with "
 						   "gkmeans_create_model() and if_exists => 'replace'.")));
+	versions = list_versions(relation);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("model \"%s\" has no version %d", gk_model_name(relation),
 					version == GK_VERSION_ZERO ? 0 : version),
-			 errhint("Its versions are: %s.", list_versions(relation))));
+			 *versions != '\0' ? errhint("Its versions are: %s.", versions)
+			 : errhint("It has none. Make one with gkmeans_create_model() and "
+					   "if_exists => 'replace'.")));
 }
 
 /* Raises the error of a version that cannot score. */

@@ -360,6 +360,8 @@ gk_take_chosen(GkCall *call, const GkCandidateSpec *spec, const GkSelection *sel
 						figure_names[spec->criterion]),
 				 spec->criterion == GK_FIGURE_ELBOW
 				 ? errhint("An elbow needs a k above 2, and rows that differ.")
+				 : spec->criterion == GK_FIGURE_BIC || spec->criterion == GK_FIGURE_GAP
+				 ? errhint("It needs fewer clusters than there are rows.")
 				 : errhint("Silhouettes and indices need two clusters or more, and fewer than "
 						   "there are rows.")));
 	*fit = selection->candidates[selection->chosen].fit;

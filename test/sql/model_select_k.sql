@@ -81,6 +81,7 @@ SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', NULL)$$, '22004', 'k 
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2,NULL}')$$, '22004', 'a NULL among them');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2,0}')$$, '22023', 'k = 0', detail => 'Element 2 is 0');
 SELECT fails_with($$SELECT gkmeans_create_model('unbent', 'iris', '{v}', k_candidates => '{1,2}', criterion => 'elbow')$$, '22023', 'no elbow of two numbers of clusters', 'is not defined for any', NULL, 'a k above 2');
+SELECT fails_with(format($$SELECT gkmeans_create_model('few_rows', 'SELECT generate_series(1, 3) AS x', '{x}', k_candidates => '{3}', criterion => %L)$$, c), '22023', c || ' of as many clusters as rows', 'is not defined for any', NULL, 'fewer clusters than there are rows') FROM unnest('{bic,gap}'::text[]) c;
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{1000001}')$$, '54000', 'k = 1000001');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', (SELECT array_agg(i) FROM generate_series(1, 1001) i))$$, '54000', 'too many');
 SELECT fails_with($$SELECT gkmeans_select_k('iris', '{v}', '{2}', 'dunn')$$, '22023', 'another criterion', hint => 'simplified_silhouette');

@@ -177,6 +177,8 @@ SELECT is(gkmeans_prune('n', 1), 998, 'and prune');
 -- The version after the highest possible one would be negative.
 SELECT lives_ok($$UPDATE n SET version = 2147483647 WHERE version = (SELECT max(version) FROM n)$$, 'a version of 2147483647');
 SELECT fails_with($$SELECT gkmeans_import_model('n', '{{1,2}}', if_exists => 'replace')$$, '54000', 'none can follow', 'highest possible version');
+TRUNCATE n;
+SELECT fails_with($$SELECT gkmeans_deploy('n', 1)$$, '42704', 'a model without versions', 'has no version 1', NULL, 'It has none');
 
 SET LOCAL transaction_read_only = on;
 SELECT fails_with($$SELECT gkmeans_deploy('n', 1)$$, '25006', 'a read-only transaction');
