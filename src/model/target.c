@@ -122,7 +122,8 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", name->relname),
-				 errhint("Set if_exists to \"replace\" or \"skip\".")));
+				 errhint("Name another table, or, if it is a model, set if_exists to \"replace\" "
+						 "or \"skip\".")));
 	relation = gk_open_model(relation_id);
 	owner = relation->rd_rel->relowner;
 	/* see gk_open_model_to_change() */
@@ -244,7 +245,7 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 				 errmsg("a model cannot be a temporary table"),
 				 errdetail("Parallel workers could not read it.")));
 	/* the error of CREATE TABLE would show the whole definition */
-	(void) RangeVarGetAndCheckCreationNamespace(copyObject(variable), NoLock, NULL);
+	gk_check_place(variable);
 	target->relation_id = make_model(variable, target->name, definition);
 }
 

@@ -75,16 +75,30 @@ gk_check_schema(Oid schema)
 		(void) LookupExplicitNamespace(name, false);
 }
 
+/* Raises the error that CREATE TABLE would because of the name or the place. */
+void
+gk_check_place(RangeVar *name)
+{
+	RangeVar   *variable = copyObject(name);
+	Oid			schema = RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
+	Oid			tablespace = GetDefaultTablespace(variable->relpersistence, false);
+	AclResult	result;
+
+	check_type_name(variable->relname, schema);
+	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
+		return;
+	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
+}
+
 /* Raises the error that CREATE TABLE would. */
 void
 gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
 {
-	RangeVar   *variable = copyObject(table->variable);
-	Oid			schema = RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
-	Oid			tablespace;
 	AclResult	result;
 
-	check_type_name(variable->relname, schema);
+	gk_check_place(table->variable);
 	if (SystemAttributeByName(id_name) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_COLUMN),
@@ -95,13 +109,6 @@ gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
 	result = object_aclcheck(TypeRelationId, id_type, GetUserId(), ACL_USAGE);
 	if (result != ACLCHECK_OK)
 		aclcheck_error_type(result, id_type);
-
-	tablespace = GetDefaultTablespace(variable->relpersistence, false);
-	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
-		return;
-	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
 }
 
 /* Raises 42809 unless the relation is a table. */
