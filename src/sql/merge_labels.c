@@ -182,13 +182,6 @@ comparison_of(const GkLabelsMerge *merge)
 	return (GkComparison) {equality_of(merge->id_type), merge->collation};
 }
 
-/* The schema of a type. */
-static Oid
-schema_of_type(Oid type)
-{
-	return GetSysCacheOid1(TYPEOID, Anum_pg_type_typnamespace, ObjectIdGetDatum(type));
-}
-
 /* Raises an error if the current user may not name what same_id() does. */
 void
 gk_check_comparison(Oid id_type, Oid collation)
@@ -203,8 +196,8 @@ gk_check_comparison(Oid id_type, Oid collation)
 	form = *(Form_pg_operator) GETSTRUCT(tuple);
 	ReleaseSysCache(tuple);
 	gk_check_schema(form.oprnamespace);
-	gk_check_schema(schema_of_type(cast_type(id_type, &form, form.oprleft)));
-	gk_check_schema(schema_of_type(cast_type(id_type, &form, form.oprright)));
+	gk_check_schema_of_type(cast_type(id_type, &form, form.oprleft));
+	gk_check_schema_of_type(cast_type(id_type, &form, form.oprright));
 }
 
 /* Checks the ids, and writes the changes. */

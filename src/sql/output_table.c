@@ -75,6 +75,13 @@ gk_check_schema(Oid schema)
 		(void) LookupExplicitNamespace(name, false);
 }
 
+/* The same of the schema of a type. */
+void
+gk_check_schema_of_type(Oid type)
+{
+	gk_check_schema(GetSysCacheOid1(TYPEOID, Anum_pg_type_typnamespace, ObjectIdGetDatum(type)));
+}
+
 /* Raises the error that CREATE TABLE would because of the name or the place. */
 void
 gk_check_place(RangeVar *name)
@@ -104,8 +111,7 @@ gk_check_creation(const GkOutputTable *table, const char *id_name, Oid id_type)
 				(errcode(ERRCODE_DUPLICATE_COLUMN),
 				 errmsg("column name \"%s\" conflicts with a system column name", id_name)));
 	CheckAttributeType(id_name, id_type, get_typcollation(id_type), NIL, 0);
-	gk_check_schema(GetSysCacheOid1(TYPEOID, Anum_pg_type_typnamespace,
-									ObjectIdGetDatum(id_type)));
+	gk_check_schema_of_type(id_type);
 	result = object_aclcheck(TypeRelationId, id_type, GetUserId(), ACL_USAGE);
 	if (result != ACLCHECK_OK)
 		aclcheck_error_type(result, id_type);

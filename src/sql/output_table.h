@@ -50,6 +50,7 @@ extern void gk_check_creation(const GkOutputTable *table, const char *id_name, O
  * nothing if there is none.
  */
 extern void gk_check_schema(Oid schema);
+extern void gk_check_schema_of_type(Oid type);
 
 /* Raises 42809 unless the relation is a table. */
 extern void gk_check_is_table(const GkOutputTable *table, Oid relation_id);
