@@ -191,7 +191,8 @@ compare_databases(const void *left, const void *right, void *arg)
  * call them.
  */
 GkServerCluster *
-gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work)
+gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, const GkWork *work,
+				int lock_timeout)
 {
 	GkServerCluster *cluster = palloc0(sizeof(GkServerCluster));
 	const char *id_type;
@@ -202,7 +203,7 @@ gk_cluster_open(GkJob *job, const GkNodeSources *nodes, const GkSource *source, 
 	check_ids(nodes, source);
 	id_type = converted_type(nodes, source);
 	cluster->job = job;
-	cluster->connections = gk_connect(job, nodes);
+	cluster->connections = gk_connect(job, nodes, lock_timeout);
 	cluster->count = nodes->count;
 	cluster->parts = palloc0(nodes->count * sizeof(GkPart));
 	parts = palloc(nodes->count * sizeof(GkPart *));

@@ -32,9 +32,13 @@ typedef struct GkNodeLine
 	uint64		received;
 } GkNodeLine;
 
-/* Connects to the nodes, and opens an engine on each; the context of the job must be current. */
+/*
+ * Connects to the nodes, and opens an engine on each; the context of the job must be current.  The
+ * nodes wait for a lock so many milliseconds at most; 0 = for ever.
+ */
 extern GkServerCluster *gk_cluster_open(GkJob *job, const GkNodeSources *nodes,
-										const GkSource *source, const GkWork *work);
+										const GkSource *source, const GkWork *work,
+										int lock_timeout);
 
 /*
  * Reads the rows of the source on all nodes, as gk_source_read() does for one engine, and opens the

@@ -424,13 +424,13 @@ append_reading(StringInfo text, const GkNodeSource *node)
  * not know are left out: they are those of other versions.
  */
 static void
-append_begin(StringInfo text, const char *isolation, const GkNodeSource *node)
+append_begin(StringInfo text, const char *isolation, const GkNodeSource *node, int lock_timeout)
 {
 	appendStringInfo(text, "BEGIN ISOLATION LEVEL %s READ ONLY; "
 					 "SELECT pg_catalog.set_config(v.name, v.value, true) FROM (VALUES ",
 					 isolation);
 	append_reading(text, node);
-	append_setting(text, "lock_timeout", GetConfigOption("lock_timeout", false, false));
+	append_setting(text, "lock_timeout", psprintf("%d", lock_timeout));
 	append_settings(text, fixed_settings, lengthof(fixed_settings));
 	appendStringInfoString(text, ") AS v (name, value)"
 						   " WHERE pg_catalog.current_setting(v.name, true) IS NOT NULL; ");
@@ -438,12 +438,12 @@ append_begin(StringInfo text, const char *isolation, const GkNodeSource *node)
 
 /* The statements that begin a session. */
 static const char *
-beginning(const GkNodeSource *node)
+beginning(const GkNodeSource *node, int lock_timeout)
 {
 	StringInfoData text;
 
 	initStringInfo(&text);
-	append_begin(&text, "REPEATABLE READ", node);
+	append_begin(&text, "REPEATABLE READ", node, lock_timeout);
 	appendStringInfoString(&text,
 						   "SELECT e.extversion, COALESCE(o.rolsuper"
 						   " OR o.oid OPERATOR(pg_catalog.=) e.extowner"
@@ -472,7 +472,7 @@ has_begun(GkConnections *connections, GkConnection *one, TimestampTz begin)
 	{
 		one->is_connected = true;
 		check_password(connections, one);
-		gk_ask(connections, one, beginning(one->node));
+		gk_ask(connections, one, beginning(one->node, connections->lock_timeout));
 	}
 	return one->is_connected && gk_advance(connections, one);
 }
@@ -594,7 +594,7 @@ gk_next_transactions(GkConnections *connections)
 
 		initStringInfo(&text);
 		appendStringInfoString(&text, "COMMIT; ");
-		append_begin(&text, "READ COMMITTED", connections->all[i].node);
+		append_begin(&text, "READ COMMITTED", connections->all[i].node, connections->lock_timeout);
 		gk_ask(connections, &connections->all[i], text.data);
 	}
 	gk_await(connections);
@@ -602,12 +602,13 @@ gk_next_transactions(GkConnections *connections)
 
 /* Connects to all nodes, and begins a transaction on each. */
 GkConnections *
-gk_connect(GkJob *job, const GkNodeSources *nodes)
+gk_connect(GkJob *job, const GkNodeSources *nodes, int lock_timeout)
 {
 	GkConnections *connections = palloc0(sizeof(GkConnections));
 	GkRelease  *release;
 
 	connections->links = load_links();
+	connections->lock_timeout = lock_timeout;
 	connections->all = palloc0(nodes->count * sizeof(GkConnection));
 	connections->count = nodes->count;
 	release = gk_job_reserve(job, close_connections);

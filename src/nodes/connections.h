@@ -30,13 +30,15 @@ typedef struct GkConnections
 	GkConnection *all;
 	int			count;
 	int			descriptors;	/* file descriptors that are accounted for */
+	int			lock_timeout;
 } GkConnections;
 
 /*
  * Connects to all nodes at once, and begins a read-only transaction on each, with the settings of
- * this session that a source depends on.  Each has the extension in the version of this server.
+ * this session that a source depends on.  Each has the extension in the version of this server, and
+ * waits for a lock so many milliseconds at most; 0 = for ever.
  */
-extern GkConnections *gk_connect(GkJob *job, const GkNodeSources *nodes);
+extern GkConnections *gk_connect(GkJob *job, const GkNodeSources *nodes, int lock_timeout);
 
 /*
  * Ends the transactions on the nodes, and all of their locks and snapshots, and begins others with

@@ -11,6 +11,7 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "storage/sinval.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -35,6 +36,9 @@
 
 /* The columns about the second nearest cluster; they need the centroids as compared. */
 #define SECOND (GK_LABEL_SET(GK_LABEL_SECOND_CLUSTER) | GK_LABEL_SET(GK_LABEL_SECOND_DISTANCE))
+
+/* Milliseconds that a node waits for a lock, at most, while rows are read again. */
+#define MOST_WAIT 10000
 
 GK_SQL_FUNCTION(gkmeans_fit);
 GK_SQL_FUNCTION(gkmeans_fit_predict);
@@ -206,14 +210,35 @@ read_alone(GkCall *call, GkWork *work, const char *undivided)
 	call->report.read_seconds = gk_seconds_since(begin);
 }
 
+/*
+ * True if nodes are to wait for a lock not longer than MOST_WAIT: the labels table is locked, and
+ * who holds a lock there may be waiting for it, which no server would notice.
+ */
+static bool
+nodes_wait_briefly(const GkCall *call)
+{
+	return call->arguments.readings > 0 && (LockTimeout == 0 || LockTimeout > MOST_WAIT);
+}
+
+/* Adds a hint if a node could not get a lock then. */
+static void
+explain_brief_wait(void *arg)
+{
+	if (geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE)
+		errhint("Repeat the transaction. Others have written labels, so rows are read again while "
+				"the labels table is locked: until then, nodes wait for a lock %d seconds at most, "
+				"because its holder may be waiting for that table.", MOST_WAIT / 1000);
+}
+
 /* Lets each node open an engine, and read its rows into that. */
 static void
-read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
+open_and_read(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
 {
 	instr_time	begin;
 
 	INSTR_TIME_SET_CURRENT(begin);
-	call->cluster = gk_cluster_open(call->job, nodes, call->source, work);
+	call->cluster = gk_cluster_open(call->job, nodes, call->source, work,
+									nodes_wait_briefly(call) ? MOST_WAIT : LockTimeout);
 	call->report.open_seconds = gk_seconds_since(begin);
 	gk_progress_nodes(nodes->count);
 	gk_progress_phase(GK_PHASE_READING);
@@ -223,6 +248,19 @@ read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
 	call->report.read_seconds = gk_seconds_since(begin);
 	note_engine(call, nodes->count == 1 ? "1 node of gkmeans.nodes"
 				: psprintf("%d nodes of gkmeans.nodes", nodes->count));
+}
+
+/* The same, and explains an error that only such a call can have. */
+static void
+read_on_nodes(GkCall *call, const GkWork *work, const GkNodeSources *nodes)
+{
+	ErrorContextCallback callback = {.callback = explain_brief_wait};
+
+	callback.previous = error_context_stack;
+	if (nodes_wait_briefly(call))
+		error_context_stack = &callback;
+	open_and_read(call, work, nodes);
+	error_context_stack = callback.previous;
 }
 
 /* Records the features, and decides what depends on them. */

@@ -324,6 +324,25 @@ $refit->quit;
 is(sql('SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM labels_of_swaps l'), $newer, 'the newer labels stay');
 nothing_is_left('a refit beside others');
 
+# A call that reads rows again, with the labels table locked, does not wait for ever for one who has locked a node's table and may be waiting for the labels.
+$holder = $node{b}->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(9)');
+my $again = $first->background_psql('postgres', on_error_stop => 0);
+start_query($again, "$nodes SELECT FROM gkmeans_assign('m_swaps', 'swaps')");
+$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die 'the call does not wait';
+$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 WHERE id = 3');
+is(sql("$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')"), 1, 'labels are written while a call reads');
+my $loader = $node{b}->background_psql('postgres');
+$loader->query_safe('BEGIN');
+start_query($loader, 'TRUNCATE swapped');
+$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'swapped'::regclass)") or die 'nobody truncates the table';
+$holder->quit;
+$again->query('SELECT 1');
+like($again->{stderr}, qr/canceling statement due to lock timeout.*Repeat the transaction\. .*nodes wait for a lock 10 seconds at most/s, 'a call that reads rows again gives up');
+$_->quit for $again, $loader;
+is(sql("$nodes SELECT rows FROM gkmeans_assign('m_swaps', 'swaps')"), 20, 'the next one does not wait');
+nothing_is_left('a call that gave up');
+
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
 {
