@@ -137,6 +137,7 @@ put_model(StringInfo page, const GkSubject *subject)
 	const char *comment = GetComment(RelationGetRelid(subject->relation), RelationRelationId, 0);
 	const char *note = gk_row_beginning(&subject->row, GK_MODEL_NOTE);
 	const char *made_by = gk_row_beginning(&subject->row, GK_MODEL_STARTED_BY);
+	const char *status = gk_row_beginning(&subject->row, GK_MODEL_STATUS);
 
 	appendStringInfoString(page, "<p class=\"soft\">Model ");
 	gk_append_escaped(page, subject->model, MOST_TEXT);
@@ -145,8 +146,7 @@ put_model(StringInfo page, const GkSubject *subject)
 		if (subject->past[i].version == subject->row.version)
 		{
 			appendStringInfoString(page, ", ");
-			gk_append_escaped(page, subject->past[i].status != NULL ? subject->past[i].status
-							  : "unknown", MOST_NAME);
+			gk_append_escaped(page, status != NULL ? status : "unknown", MOST_NAME);
 			if (subject->past[i].day[0] != '\0')
 				appendStringInfo(page, " on %s", subject->past[i].day);
 			if (made_by != NULL)
@@ -320,21 +320,58 @@ put_features(StringInfo page, const GkSubject *subject)
 	put_more(page, summary->dimension - MOST_FEATURES, "feature");
 }
 
+/* The texts of a version; NULL if they are not known. */
+typedef struct Texts
+{
+	char	   *status;
+	char	   *outcome;			/* what came of it, or why it failed */
+	bool		are_read;
+} Texts;
+
+/* Reads those of the versions from a place among all on. */
+static Texts *
+read_texts(const GkSubject *subject, int first)
+{
+	Texts	   *texts = gk_allocate(subject->count - first, sizeof(Texts));
+	GkHeads    *heads = gk_begin_heads(subject->relation);
+
+	memset(texts, 0, (subject->count - first) * sizeof(Texts));
+	while (gk_next_head(heads))
+	{
+		GkModelRow	row;
+		int			place = first;
+
+		gk_open_row(&row, subject->relation, gk_head(heads));
+		while (place < subject->count && subject->past[place].version != row.version)
+			place++;
+		if (place == subject->count || texts[place - first].are_read)
+			continue;
+		texts[place - first].status = gk_row_beginning(&row, GK_MODEL_STATUS);
+		texts[place - first].outcome = gk_row_beginning(&row, GK_MODEL_OUTCOME);
+		texts[place - first].are_read = true;
+	}
+	gk_end_heads(heads);
+	return texts;
+}
+
 /* The newest versions. */
 static void
 put_versions(StringInfo page, const GkSubject *subject)
 {
+	int			first = Max(0, subject->count - MOST_VERSIONS);
+	const Texts *texts = read_texts(subject, first);
 	static const char *const heads[] = {"#version", "status", "finished", "#rows", "#clusters",
 	"#inertia", "#explained", "#psi", "outcome", NULL};
 
 	appendStringInfoString(page, "<h2>Versions</h2>");
 	begin_table(page, heads);
-	for (int i = subject->count - 1; i >= Max(0, subject->count - MOST_VERSIONS); i--)
+	for (int i = subject->count - 1; i >= first; i--)
 	{
 		const GkPast *past = &subject->past[i];
 
 		appendStringInfo(page, "<tr><td class=\"n\">%d</td><td>", past->version);
-		gk_append_escaped(page, past->status != NULL ? past->status : "", MOST_NAME);
+		gk_append_escaped(page, texts[i - first].status != NULL ? texts[i - first].status : "",
+						  MOST_NAME);
 		appendStringInfo(page, "%s</td><td class=\"d\">%s</td>", past->deployed ? ", deployed" : "",
 						 past->day);
 		put_number(page, past->rows >= 0 ? gk_count_text(past->rows) : "&#8211;");
@@ -342,7 +379,7 @@ put_versions(StringInfo page, const GkSubject *subject)
 		put_number(page, number_text(past->inertia));
 		put_number(page, isnan(past->explained) ? "&#8211;" : gk_share_text(past->explained));
 		put_number(page, number_text(past->psi));
-		put_text(page, past->outcome);
+		put_text(page, texts[i - first].outcome);
 		appendStringInfoString(page, "</tr>\n");
 	}
 	end_table(page);

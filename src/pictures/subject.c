@@ -62,7 +62,7 @@ gk_row_beginning(const GkModelRow *row, GkModelAttribute number)
 					pg_mbcliplen(VARDATA_ANY(beginning), length, length));
 }
 
-/* Reads what is known of a version, and keeps little of it: there may be many. */
+/* Reads what is known of a version, but its texts: there may be many versions. */
 static void
 read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 {
@@ -70,8 +70,6 @@ read_past(GkSubject *subject, const GkModelRow *row, GkPast *past)
 	Datum		value;
 
 	past->version = row->version;
-	past->status = gk_row_beginning(row, GK_MODEL_STATUS);
-	past->outcome = gk_row_beginning(row, GK_MODEL_OUTCOME);
 	past->day = day_of(row, GK_MODEL_FINISHED_AT);
 	value = slot_getattr(row->slot, GK_MODEL_DEPLOYED, &is_null);
 	past->deployed = !is_null && DatumGetBool(value);

@@ -14,8 +14,6 @@
 typedef struct GkPast
 {
 	int			version;
-	const char *status;			/* NULL = not known */
-	const char *outcome;		/* what came of it, or why it failed; NULL = not known */
 	const char *day;			/* when it was finished: 2026-01-31; "" if that is not known */
 	bool		deployed;		/* now */
 	bool		was_deployed;	/* now or before */
