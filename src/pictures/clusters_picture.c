@@ -347,6 +347,9 @@ gk_clusters_draw(const GkSubject *subject, GkSvg *svg)
 	plane.width = svg->width - plane.left - radius - (has_legend ? LEGEND_WIDTH + 8.0 : 8.0);
 	plane.height = svg->height - plane.top - radius - 8.0;
 	fit_plane(&plane, summary, &sample);
+	if (drawn < summary->k)
+		gk_svg_text(svg, 10.0, 34.0, GK_START, "opacity=\".8\"",
+					psprintf("the %d largest of %s clusters", drawn, gk_count_text(summary->k)));
 	for (int i = 0; i < drawn; i++)
 		draw_rows(svg, &plane, summary, &sample, places, order[i]);
 	for (int i = 0; i < drawn; i++)

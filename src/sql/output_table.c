@@ -6,6 +6,7 @@
 #include "access/relation.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
@@ -82,21 +83,38 @@ gk_check_schema_of_type(Oid type)
 	gk_check_schema(GetSysCacheOid1(TYPEOID, Anum_pg_type_typnamespace, ObjectIdGetDatum(type)));
 }
 
+/* Raises an error unless the current user may have tables in a tablespace. */
+static void
+check_tablespace(Oid tablespace)
+{
+	AclResult	result;
+
+	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
+		return;
+	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
+	if (tablespace == GLOBALTABLESPACE_OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("only shared relations can be placed in pg_global tablespace")));
+}
+
 /* Raises the error that CREATE TABLE would because of the name or the place. */
 void
 gk_check_place(RangeVar *name)
 {
 	RangeVar   *variable = copyObject(name);
 	Oid			schema = RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
-	Oid			tablespace = GetDefaultTablespace(variable->relpersistence, false);
-	AclResult	result;
 
 	check_type_name(variable->relname, schema);
-	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
-		return;
-	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
+	if (!allowSystemTableMods && (IsCatalogNamespace(schema) || IsToastNamespace(schema)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to create \"%s.%s\"",
+						get_namespace_name(schema), variable->relname),
+				 errdetail("System catalog modifications are currently disallowed.")));
+	check_tablespace(GetDefaultTablespace(variable->relpersistence, false));
 }
 
 /* Raises the error that CREATE TABLE would. */

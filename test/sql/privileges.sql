@@ -169,6 +169,10 @@ SELECT set_config('default_tablespace', spcname, true) AS tablespace FROM pg_dat
 SELECT fails_with(fit_into('fresh', 'error'), 'P0001', 'nor on that of the database');
 RESET default_tablespace;
 RESET ROLE;
+SELECT fails_with(fit_into('pg_catalog.fresh', 'error'), '42501', 'nobody creates tables in pg_catalog', 'permission denied to create "pg_catalog.fresh"', 'currently disallowed');
+SET LOCAL default_tablespace = pg_global;
+SELECT fails_with(fit_into('fresh', 'error'), '22023', 'nor in pg_global', 'only shared relations');
+RESET default_tablespace;
 -- Each privilege that a merge needs, on columns where there is one
 CREATE FUNCTION lacks(privileges text, if_exists text, code text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
