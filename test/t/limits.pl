@@ -224,6 +224,17 @@ is($comparing->query("SELECT count(*) FROM gkmeans.$_ WHERE model = 'public.swol
 cmp_ok($peak_of->() - $peak_before, '<', 40000, 'kB of memory');
 $comparing->quit;
 
+# Of many versions, a page has the texts of those that it lists, and a picture none
+$node->safe_psql('postgres', q{
+	SELECT gkmeans_import_model('wordy', '{{1,2},{3,4}}');
+	INSERT INTO wordy (version, group_no, part, status, outcome, finished_at, inertia) SELECT i, 0, 0, repeat('s', 16004), repeat('o', 16004), now(), 1.5 FROM generate_series(2, 3000) i});
+($comparing, $comparing_pid) = new_session($node);
+$comparing->query("SELECT gkmeans_report('wordy', 1)");
+$peak_before = $peak_of->();
+is($comparing->query("SELECT gkmeans_report('wordy') LIKE '%ooo%', gkmeans_plot('wordy', 'history') LIKE '<svg%'"), 't|t', 'pictures of a model with many versions');
+cmp_ok($peak_of->() - $peak_before, '<', 40000, 'many versions: kB of memory');
+$comparing->quit;
+
 # Candidates of k: only the best one keeps its clusters, of 6 MB here, and no reference of the gap does
 $node->safe_psql('postgres', "CREATE TABLE points_of_$_ AS SELECT array_agg(noise(i, f)::real) AS v FROM generate_series(1, 600) i, generate_series(1, $_) f GROUP BY i") for 512, 4000;
 for (['simplified_silhouette', 4000, 100, 'sample => 2'], ['elbow', 4000, 100, 'sample => 2'], ['gap', 512, 400, 'gap_references => 1'])
