@@ -57,17 +57,35 @@ struct GkHeads
 	TupleTableSlot *found;		/* by gk_find_head() */
 };
 
-/* The types of the attributes, which the code that reads them expects; see sql/models.sql. */
-static const Oid attribute_types[GK_MODEL_ATTRIBUTES] = {
-	INT4OID, INT4OID, INT4OID, TEXTOID, BOOLOID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID,
-	TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT4OID,
-	INT4OID, TEXTARRAYOID, TEXTOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
-	FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
-	FLOAT8ARRAYOID, INT4ARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT8ARRAYOID, FLOAT8ARRAYOID,
-	FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, INT8OID, INT8OID, FLOAT8OID,
-	FLOAT8OID, FLOAT8OID, INT4OID, BOOLOID, INT8OID, FLOAT8ARRAYOID, FLOAT8OID, FLOAT8OID,
-	FLOAT8OID, FLOAT8OID, JSONBOID, JSONBOID, JSONBOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
-	FLOAT4ARRAYOID, JSONBOID
+/* An attribute of a model. */
+typedef struct Attribute
+{
+	const char *name;
+	Oid			type;
+} Attribute;
+
+/* The attributes as the code that reads them expects them; see sql/models.sql. */
+static const Attribute attributes[GK_MODEL_ATTRIBUTES] = {
+	{"version", INT4OID}, {"group_no", INT4OID}, {"part", INT4OID}, {"status", TEXTOID},
+	{"deployed", BOOLOID}, {"deployed_at", TIMESTAMPTZOID}, {"deployed_by", TEXTOID},
+	{"started_at", TIMESTAMPTZOID}, {"finished_at", TIMESTAMPTZOID}, {"started_by", TEXTOID},
+	{"outcome", TEXTOID}, {"error_code", TEXTOID}, {"error_message", TEXTOID}, {"note", TEXTOID},
+	{"definition", JSONBOID}, {"metric", TEXTOID}, {"k", INT4OID}, {"dimension", INT4OID},
+	{"features", TEXTARRAYOID}, {"array_column", TEXTOID}, {"shift", FLOAT8ARRAYOID},
+	{"scale_offset", FLOAT8ARRAYOID}, {"scale_factor", FLOAT8ARRAYOID},
+	{"feature_mean", FLOAT8ARRAYOID}, {"feature_deviation", FLOAT8ARRAYOID},
+	{"feature_least", FLOAT8ARRAYOID}, {"feature_greatest", FLOAT8ARRAYOID},
+	{"centroids", FLOAT8ARRAYOID}, {"points", FLOAT8ARRAYOID}, {"ties", INT4ARRAYOID},
+	{"cluster_ids", INT4ARRAYOID}, {"names", TEXTARRAYOID}, {"sizes", INT8ARRAYOID},
+	{"weights", FLOAT8ARRAYOID}, {"inertias", FLOAT8ARRAYOID}, {"avg_distances", FLOAT8ARRAYOID},
+	{"radii", FLOAT8ARRAYOID}, {"deviations", FLOAT8ARRAYOID}, {"rows_read", INT8OID},
+	{"rows_used", INT8OID}, {"inertia", FLOAT8OID}, {"between_ss", FLOAT8OID},
+	{"total_ss", FLOAT8OID}, {"iterations", INT4OID}, {"converged", BOOLOID}, {"moved", INT8OID},
+	{"score_quantiles", FLOAT8ARRAYOID}, {"silhouette", FLOAT8OID},
+	{"simplified_silhouette", FLOAT8OID}, {"davies_bouldin", FLOAT8OID},
+	{"calinski_harabasz", FLOAT8OID}, {"history", JSONBOID}, {"k_selection", JSONBOID},
+	{"drift", JSONBOID}, {"map_x", FLOAT8ARRAYOID}, {"map_y", FLOAT8ARRAYOID},
+	{"sample_points", FLOAT4ARRAYOID}, {"report", JSONBOID}
 };
 
 /* The extension's type. */
@@ -97,8 +115,8 @@ gk_model_name(Relation relation)
 }
 
 /*
- * True if the attributes of a table have the same numbers, names and types as in its type, and the
- * types that are expected: a superuser can alter the attributes of both.  ALTER TABLE OF skips
+ * True if the attributes of a table have the same numbers, names and types as in its type, and
+ * those that are expected: a superuser can alter the attributes of both.  ALTER TABLE OF skips
  * dropped columns, so those after them would be mistaken for others.  CREATE TABLE OF looks the
  * type up twice: whoever renames one of his own in between gets its columns.
  */
@@ -115,8 +133,9 @@ has_columns_of_type(Relation relation)
 		Form_pg_attribute wanted = TupleDescAttr(type, i);
 
 		same = !column->attisdropped && column->atttypid == wanted->atttypid &&
-			column->atttypid == attribute_types[i] && column->atttypmod == wanted->atttypmod &&
-			strcmp(NameStr(column->attname), NameStr(wanted->attname)) == 0;
+			column->atttypid == attributes[i].type && column->atttypmod == wanted->atttypmod &&
+			strcmp(NameStr(column->attname), NameStr(wanted->attname)) == 0 &&
+			strcmp(NameStr(column->attname), attributes[i].name) == 0;
 	}
 	if (type != NULL)
 		ReleaseTupleDesc(type);

@@ -379,6 +379,10 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
 SELECT is(refit_altered(), '42809 "creator" is not a gkmeans model', 'a model whose attributes have other types is none');
+SELECT isnt((SELECT psi FROM gkmeans.models WHERE model_name = 'creator'), NULL, 'a model with a psi');
+ALTER TYPE gkmeans_model RENAME ATTRIBUTE note TO remark CASCADE;
+SELECT is((SELECT count(*) FROM gkmeans.versions WHERE model LIKE '%creator'), 0::bigint, 'nor one whose attributes have other names');
+SELECT fails_with($$SELECT gkmeans_clusters('of_sly.creator')$$, '42809', 'nor can it be read');
 
 SELECT * FROM finish();
 ROLLBACK;
