@@ -243,6 +243,9 @@ extern char **gk_row_names(const GkModelRow *row, int k);
 /* A jsonb but the definition, palloc'd; NULL for NULL, and for a longer one than gkmeans writes. */
 extern Jsonb *gk_row_json(const GkModelRow *row, GkModelAttribute number);
 
+/* True unless an array of a version has more elements than there may be features; true for NULL. */
+extern bool gk_row_has_few(const GkModelRow *row, GkModelAttribute number);
+
 /* The stability index of such a drift; NaN if it is not known. */
 extern double gk_row_psi(const GkModelRow *row);
 

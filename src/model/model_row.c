@@ -24,6 +24,9 @@
 /* What is read of a drift for psi: its keys, which come first, and the values of the shortest. */
 #define HEAD_BYTES 2048
 
+/* Bytes of an array that say of how many elements in one dimension it is. */
+#define ARRAY_HEAD (ARR_OVERHEAD_NONULLS(1) - VARHDRSZ)
+
 /* The name of the function that says so, as its errors have it. */
 #define RAISER "gk_model_is_damaged"
 
@@ -160,6 +163,23 @@ gk_row_psi(const GkModelRow *row)
 		psi = gk_json_number(&head->root, "psi");
 	pfree(head);
 	return psi;
+}
+
+/* True unless an attribute, an array or NULL, has more elements than a version has features. */
+bool
+gk_row_has_few(const GkModelRow *row, GkModelAttribute number)
+{
+	bool		is_null;
+	Datum		value = attribute(row, number, &is_null);
+	ArrayType  *head;
+	bool		has_few;
+
+	if (is_null)
+		return true;
+	head = (ArrayType *) PG_DETOAST_DATUM_SLICE(value, 0, ARRAY_HEAD);
+	has_few = ARR_NDIM(head) == 1 && ARR_DIMS(head)[0] <= GK_MAX_DIMENSION;
+	pfree(head);
+	return has_few;
 }
 
 /* The most bytes of an array of names, or of values of a fixed length. */

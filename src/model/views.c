@@ -206,6 +206,8 @@ put_version(Relation relation, TupleTableSlot *slot, const int *numbers, bool wa
 		/* the views read it */
 		if (numbers[i] == GK_MODEL_REPORT && !nulls[i])
 			nulls[i] = toast_raw_datum_size(values[i]) > MOST_REPORT;
+		if (numbers[i] == GK_MODEL_FEATURES)
+			nulls[i] = nulls[i] || !gk_row_has_few(&row, GK_MODEL_FEATURES);
 	}
 	if (!has_room(&row, values, nulls, result->setDesc, warns))
 		return false;

@@ -43,6 +43,9 @@ enum
 #define MOST_TEXT 4000
 #define MOST_DEFINITION 20000
 
+/* More levels than a definition has that gkmeans writes. */
+#define MOST_DEPTH 6
+
 static const char *const style =
 	":root{color-scheme:light dark;--line:#d5d8dc;--soft:#5f6670;--card:#f4f6f8}"
 	"body{margin:0 auto;max-width:1120px;padding:24px;font:15px/1.5 system-ui,sans-serif;"
@@ -434,17 +437,39 @@ put_drift(StringInfo page, const GkSubject *subject)
 	put_more(page, rows.count - MOST_FEATURES, "feature");
 }
 
+/* True if a JSON value is nested so deeply that its indentation would be long. */
+static bool
+is_deep(Jsonb *json)
+{
+	JsonbIterator *iterator = JsonbIteratorInit(&json->root);
+	JsonbValue	value;
+	JsonbIteratorToken token;
+	int			depth = 0;
+
+	while ((token = JsonbIteratorNext(&iterator, &value, false)) != WJB_DONE && depth < MOST_DEPTH)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (token == WJB_BEGIN_ARRAY || token == WJB_BEGIN_OBJECT)
+			depth++;
+		else if (token == WJB_END_ARRAY || token == WJB_END_OBJECT)
+			depth--;
+	}
+	return depth == MOST_DEPTH;
+}
+
 /* The definition of the version. */
 static void
 put_definition(StringInfo page, const GkSubject *subject)
 {
 	Jsonb	   *definition = gk_subject_json(subject, GK_MODEL_DEFINITION);
+	const char *text;
 
 	if (definition == NULL)
 		return;
+	text = is_deep(definition) ? JsonbToCString(NULL, &definition->root, VARSIZE(definition))
+		: JsonbToCStringIndent(NULL, &definition->root, VARSIZE(definition));
 	appendStringInfoString(page, "<h2>Definition</h2><pre>");
-	gk_append_escaped(page, JsonbToCStringIndent(NULL, &definition->root,
-												 VARSIZE(definition)), MOST_DEFINITION);
+	gk_append_escaped(page, text, MOST_DEFINITION);
 	appendStringInfoString(page, "</pre>\n");
 }
 

@@ -233,6 +233,16 @@ $comparing->query("SELECT gkmeans_report('wordy', 1)");
 $peak_before = $peak_of->();
 is($comparing->query("SELECT gkmeans_report('wordy') LIKE '%ooo%', gkmeans_plot('wordy', 'history') LIKE '<svg%'"), 't|t', 'pictures of a model with many versions');
 cmp_ok($peak_of->() - $peak_before, '<', 40000, 'many versions: kB of memory');
+# Nor is a definition indented that is nested deeply
+$node->safe_psql('postgres', q{UPDATE wordy SET definition = jsonb_build_object('deep', (repeat('[', 2000) || (SELECT string_agg('0', ',') FROM generate_series(1, 60000)) || repeat(']', 2000))::jsonb) WHERE version = 1});
+$peak_before = $peak_of->();
+is($comparing->query("SELECT gkmeans_report('wordy', 1) LIKE '%[[[[[[[[%'"), 't', 'a deep definition');
+cmp_ok($peak_of->() - $peak_before, '<', 40000, 'a deep definition: kB of memory');
+# Nor do views join more names of features than there may be
+$node->safe_psql('postgres', q{UPDATE wordy SET features = array_fill(''::text, '{20000000}') WHERE version = 1});
+$peak_before = $peak_of->();
+is($comparing->query("SELECT features IS NULL FROM gkmeans.models WHERE model = 'public.wordy'"), 't', 'many features');
+cmp_ok($peak_of->() - $peak_before, '<', 40000, 'many features: kB of memory');
 $comparing->quit;
 
 # Candidates of k: only the best one keeps its clusters, of 6 MB here, and no reference of the gap does
