@@ -11,7 +11,7 @@
 #include "panel.h"
 #include "pictures.h"
 
-/* If there are more versions, they are not marked individually. */
+/* The most versions that are marked; less detail leaves some out. */
 #define MOST_MARKS 120
 
 /* The versions that have an inertia. */
@@ -63,17 +63,26 @@ gk_history_describe(const GkSubject *subject)
 					course.past[0]->version, course.past[course.count - 1]->version);
 }
 
-/* Marks the versions that were deployed, and the deployed one. */
+/* The first of the newest versions, which are marked as the deployed one is. */
+static int
+first_marked(const GkSvg *svg, const Course *course)
+{
+	return Max(0, course->count - (MOST_MARKS >> svg->detail));
+}
+
+/* Marks the versions that were deployed or not, and the deployed one. */
 static void
 draw_marks(GkSvg *svg, const GkPanel *panel, const Course *course, const char *color)
 {
+	int			first = first_marked(svg, course);
+
 	for (int i = 0; i < course->count; i++)
 	{
 		double		x = gk_panel_x(panel, course->x[i]);
 		double		y = gk_panel_y(panel, course->values[i]);
 		bool		deployed = course->past[i]->deployed;
 
-		if (isnan(y) || (course->count > MOST_MARKS >> svg->detail && !deployed))
+		if (isnan(y) || (i < first && !deployed))
 			continue;
 		if (deployed)
 			gk_svg_circle(svg, x, y, 7.0, "fill=\"none\" stroke=\"currentColor\"");
@@ -96,9 +105,14 @@ draw_figure(GkSvg *svg, GkPanel *panel, const Course *course, const char *what, 
 
 /* Explains the marks. */
 static void
-draw_legend(GkSvg *svg)
+draw_legend(GkSvg *svg, const Course *course)
 {
 	double		y = svg->height - 9.0;
+	int			first = first_marked(svg, course);
+
+	if (first > 0)
+		gk_svg_text(svg, svg->width - 10.0, 34.0, GK_END, "opacity=\".8\"",
+					psprintf("marks from version %d on", course->past[first]->version));
 
 	gk_svg_circle(svg, 16.0, y - 4.0, 3.5, "");
 	gk_svg_text(svg, 24.0, y, GK_START, "opacity=\".8\"", "was deployed");
@@ -177,5 +191,5 @@ gk_history_draw(const GkSubject *subject, GkSvg *svg)
 		draw_figure(svg, &panel, &course, second, gk_cluster_color(5));
 	}
 	gk_panel_draw_names(svg, &panel, course.x, names, course.count);
-	draw_legend(svg);
+	draw_legend(svg, &course);
 }

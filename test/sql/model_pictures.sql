@@ -94,6 +94,7 @@ INSERT INTO long SELECT (jsonb_populate_record(long, jsonb_build_object('version
 UPDATE long SET k_selection = (SELECT jsonb_agg(jsonb_build_object('k', n, 'inertia', noise(n, 1), 'silhouette', noise(n, 2), 'chosen', n = 7)) FROM generate_series(1, 1000) n) WHERE deployed;
 SELECT ok(bool_and(length(gkmeans_plot('long', what, width => width, height => height)) <= 24000), format('%s of many, %s pixels wide', what, width)) FROM unnest('{elbow,drift,history}'::text[]) what, (VALUES (240, 160), (640, 400), (4000, 4000)) v(width, height) GROUP BY what, width ORDER BY what, width;
 SELECT ok(length(gkmeans_report('long')) > 20000, 'the report of many versions');
+SELECT is((regexp_match(picture, '>marks from version (\d+) on<'))[1]::int, 3000 - (length(picture) - length(replace(picture, '<circle', ''))) / 7 / 2 + 3, 'the picture says which versions are marked') FROM gkmeans_plot('long', 'history') picture;
 SELECT gkmeans_import_model('wide', (SELECT array_agg(p) FROM (SELECT array_agg(noise(i, j) * 1e6) AS p FROM generate_series(1, 300) i, generate_series(1, 40) j GROUP BY i) AS points),
 	names => ARRAY(SELECT repeat('日本&"', 20) || i FROM generate_series(1, 300) i), features => ARRAY(SELECT repeat('特徴', 9) || j FROM generate_series(1, 40) j));
 SELECT ok(length(gkmeans_plot('wide', what, width => width, height => 4000)) <= 24000, format('%s of many, with long names, %s × 4000 pixels', what, width)) FROM unnest('{clusters,profile}'::text[]) what, unnest('{640,4000}'::int[]) width;
