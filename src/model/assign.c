@@ -27,6 +27,7 @@
 #include "scorer.h"
 #include "sql_function.h"
 #include "sql_values.h"
+#include "subtransaction.h"
 
 GK_SQL_FUNCTION(gkmeans_assign);
 GK_SQL_FUNCTION(gkmeans_predict_rows);
@@ -358,32 +359,61 @@ gk_keep_request(const GkCall *call, GkArguments *asked)
 	MemoryContextSwitchTo(before);
 }
 
-/* Says that the labels stay as others have written them. */
+/* Says that the labels stay as others have written them, and why. */
 static void
-warn_of_labels(const GkArguments *asked)
+warn_of_labels(const GkArguments *asked, const char *reason)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("labels were not written to table %s", asked->labels_table),
-			 errdetail("Others have written or altered it since the rows were read, and a foreign "
-					   "table cannot be read anew in this transaction."),
+			 errdetail("Others have written or altered it since the rows were read, and %s.",
+					   reason),
 			 errhint("Call gkmeans_assign in another transaction.")));
 }
 
-/* Labels rows by a version of a model into a table that is locked, if they can be read anew. */
-void
+/* What gk_assign_newer() is asked for. */
+typedef struct Newer
+{
+	Oid			model;
+	int			version;
+	GkArguments *asked;
+} Newer;
+
+/* Labels rows by a version of a model into a table that is locked. */
+static void
+assign_newer(void *argument)
+{
+	const Newer *newer = argument;
+	Assigned	assigned;
+
+	do
+		newer->asked->readings++;
+	while (!assign(newer->model, newer->version, newer->asked, &assigned));
+}
+
+/* Labels them if they can be read anew; false if not. */
+bool
 gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *asked)
 {
-	Assigned	assigned;
+	Newer		newer = {relation_id, version, asked};
+	ErrorData  *error;
 
 	if (gk_call_is_bound(call))
 	{
-		warn_of_labels(asked);
-		return;
+		warn_of_labels(asked, "a foreign table cannot be read anew in this transaction");
+		return false;
 	}
-	do
-		asked->readings++;
-	while (!assign(relation_id, version, asked, &assigned));
+	if (call->cluster == NULL)
+	{
+		assign_newer(&newer);
+		return true;
+	}
+	error = gk_try(assign_newer, &newer, true);
+	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+	if (error != NULL)
+		warn_of_labels(asked, "they could not be read anew because of a lock");
+	return error == NULL;
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */

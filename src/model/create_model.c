@@ -217,7 +217,7 @@ gkmeans_create_model(PG_FUNCTION_ARGS)
 	/* what functions of the source have set does not count where its rows are read again */
 	AtEOXact_GUC(is_written, nest_level);
 	if (!is_written)
-		gk_assign_newer(call, creation.target.relation_id, creation.target.version, &asked);
+		(void) gk_assign_newer(call, creation.target.relation_id, creation.target.version, &asked);
 	if (labels != NULL)
 		tuplestore_end(labels);
 	return (Datum) 0;

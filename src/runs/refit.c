@@ -1207,19 +1207,31 @@ run(Refit *refit)
 	return is_fitted;
 }
 
-/* Writes the labels; the outcome says so if they stay as others have written them. */
+/* Writes the labels. */
 static void
 write_labels(Refit *refit)
 {
-	GkRefitResult *result = refit->result;
 	GkLabelsWritten written;
 
 	refit->is_labelled = refit->labels == NULL ||
 		gk_call_write_labels(&refit->call, refit->labels, &written);
-	if (refit->is_labelled || !gk_call_is_bound(&refit->call))
-		return;
+}
+
+/* Has the outcome say that labels stay as others have written them. */
+static void
+record_missing_labels(Refit *refit)
+{
+	GkRefitResult *result = refit->result;
+	GkDraft		draft;
+
 	result->outcome = psprintf("%s, labels not written", result->outcome);
 	result->outcome = MemoryContextStrdup(refit->context, result->outcome);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to SPI");
+	gk_begin_draft(&draft);
+	gk_draft_text(&draft, GK_MODEL_OUTCOME, result->outcome);
+	gk_update_draft(&draft, RelationGetRelid(refit->relation), result->version);
+	SPI_finish();
 }
 
 /* Writes the labels and the row of the version. */
@@ -1261,7 +1273,8 @@ label_newer_rows(Refit *refit)
 	if (refit->is_labelled)
 		return;
 	forget_settings(refit);
-	gk_assign_newer(&refit->call, refit->spec->model, version, &refit->asked);
+	if (!gk_assign_newer(&refit->call, refit->spec->model, version, &refit->asked))
+		record_missing_labels(refit);
 }
 
 /* Refits. */

@@ -325,23 +325,34 @@ is(sql('SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM labels_of_swaps 
 nothing_is_left('a refit beside others');
 
 # A call that reads rows again, with the labels table locked, does not wait for ever for one who has locked a node's table and may be waiting for the labels.
-$holder = $node{b}->background_psql('postgres');
-$holder->query_safe('SELECT pg_advisory_lock(9)');
-my $again = $first->background_psql('postgres', on_error_stop => 0);
-start_query($again, "$nodes SELECT FROM gkmeans_assign('m_swaps', 'swaps')");
-$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die 'the call does not wait';
-$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 WHERE id = 3');
-is(sql("$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')"), 1, 'labels are written while a call reads');
-my $loader = $node{b}->background_psql('postgres');
-$loader->query_safe('BEGIN');
-start_query($loader, 'TRUNCATE swapped');
-$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'swapped'::regclass)") or die 'nobody truncates the table';
-$holder->quit;
-$again->query('SELECT 1');
-like($again->{stderr}, qr/canceling statement due to lock timeout.*Repeat the transaction\. .*nodes wait for a lock 10 seconds at most/s, 'a call that reads rows again gives up');
-$_->quit for $again, $loader;
+sub read_again
+{
+	my ($call) = @_;
+	my $holder = $node{b}->background_psql('postgres');
+	$holder->query_safe('SELECT pg_advisory_lock(9)');
+	my $again = $first->background_psql('postgres', on_error_stop => 0);
+	start_query($again, "$nodes $call");
+	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die "$call does not wait";
+	$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
+	is(sql("$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')"), 1, "$call: labels are written while it reads");
+	my $loader = $node{b}->background_psql('postgres');
+	$loader->query_safe('BEGIN');
+	start_query($loader, 'TRUNCATE swapped');
+	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'swapped'::regclass)") or die 'nobody truncates the table';
+	$holder->quit;
+	my $result = $again->query('SELECT 1');
+	my $error = $again->{stderr};
+	$_->quit for $again, $loader;
+	return ($result, $error);
+}
+(undef, my $error) = read_again("SELECT FROM gkmeans_assign('m_swaps', 'swaps')");
+like($error, qr/canceling statement due to lock timeout.*Repeat the transaction\. .*nodes wait for a lock 10 seconds at most/s, 'a call that reads rows again gives up');
 is(sql("$nodes SELECT rows FROM gkmeans_assign('m_swaps', 'swaps')"), 20, 'the next one does not wait');
-nothing_is_left('a call that gave up');
+(my $result, $error) = read_again("SELECT status, outcome FROM gkmeans_refit('m_swaps', deploy => 'always')");
+like($result, qr/^fitted\|.*, labels not written\n/, 'a refit keeps its version');
+like($error, qr/labels were not written to table labels_of_swaps.*could not be read anew because of a lock/s, 'and warns');
+is(sql("SELECT outcome LIKE '%, labels not written', deployed FROM gkmeans.versions WHERE model = 'public.m_swaps' ORDER BY version DESC LIMIT 1"), 't|t', 'it is written down');
+nothing_is_left('calls that gave up');
 
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
