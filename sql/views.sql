@@ -189,6 +189,17 @@ $$;
 
 GRANT USAGE ON SCHEMA gkmeans TO PUBLIC;
 
+CREATE UNLOGGED TABLE gkmeans.confirmed_labels (
+    table_id oid PRIMARY KEY,
+    confirmed_at timestamptz NOT NULL
+);
+
+-- default privileges may have opened it
+REVOKE ALL ON gkmeans.confirmed_labels FROM PUBLIC;
+
+COMMENT ON TABLE gkmeans.confirmed_labels IS
+'internal: labels tables that a call found to be right and so did not write, for calls that read older rows';
+
 CREATE VIEW gkmeans.models AS
 SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
     m.schema_name, m.model_name, m.owner,

@@ -1,0 +1,121 @@
+/*
+ * The tables whose labels a call has found to be right, and so has not written.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "confirmed_labels.h"
+
+/* Opens the extension's table; NULL without it, as before ALTER EXTENSION UPDATE. */
+static Relation
+open_table(LOCKMODE mode)
+{
+	Oid			schema = get_namespace_oid("gkmeans", true);
+	Oid			extension = get_extension_oid("gkmeans", true);
+	Oid			id = OidIsValid(schema) ? get_relname_relid("confirmed_labels", schema)
+		: InvalidOid;
+
+	/* one of somebody else could have triggers, which would run as the owner of the extension */
+	if (!OidIsValid(id) || !OidIsValid(extension) ||
+		getExtensionOfObject(RelationRelationId, id) != extension)
+		return NULL;
+	return try_table_open(id, mode);
+}
+
+/* The OIDs of tables as an array. */
+static Datum
+array_of(const List *tables)
+{
+	Datum	   *elements = palloc(list_length(tables) * sizeof(Datum));
+	int			count = 0;
+	ListCell   *cell;
+
+	foreach(cell, tables)
+		elements[count++] = ObjectIdGetDatum(lfirst_oid(cell));
+	return PointerGetDatum(construct_array(elements, count, OIDOID, sizeof(Oid), true,
+										   TYPALIGN_INT));
+}
+
+/* Writes them into the extension's table, as its owner. */
+static void
+write_down(Relation relation, Datum tables)
+{
+	static const char command[] =
+		"INSERT INTO gkmeans.confirmed_labels AS c SELECT t.id, pg_catalog.now()"
+		" FROM pg_catalog.unnest($1) AS t (id) ORDER BY t.id"
+		" ON CONFLICT (table_id) DO UPDATE SET confirmed_at = excluded.confirmed_at";
+	Oid			type = OIDARRAYOID;
+	Oid			user;
+	int			context;
+	int			code;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(relation->rd_rel->relowner,
+						   context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	code = SPI_execute_with_args(command, 1, &type, &tables, NULL, false, 0);
+	SetUserIdAndSecContext(user, context);
+	if (code != SPI_OK_INSERT)
+		elog(ERROR, "could not record labels: %s", SPI_result_code_string(code));
+}
+
+/* Records that the labels of tables are right. */
+void
+gk_confirm_labels(const List *tables)
+{
+	Relation	relation = open_table(RowExclusiveLock);
+
+	if (relation == NULL)
+		return;
+	write_down(relation, array_of(tables));
+	table_close(relation, NoLock);
+}
+
+/* True if a row of the extension's table is of one of the tables. */
+static bool
+is_of(TupleTableSlot *slot, const List *tables)
+{
+	bool		is_null;
+	Datum		id = slot_getattr(slot, 1, &is_null);
+
+	return !is_null && list_member_oid(tables, DatumGetObjectId(id));
+}
+
+/* True if that was recorded since a snapshot was taken. */
+bool
+gk_are_confirmed_since(const List *tables, Snapshot snapshot)
+{
+	Relation	relation = open_table(AccessShareLock);
+	TupleTableSlot *slot;
+	TableScanDesc scan;
+	bool		are = false;
+
+	if (relation == NULL)
+		return false;
+	slot = table_slot_create(relation, NULL);
+	/* no snapshot of a serializable transaction: rows of other tables would conflict with it */
+	scan = table_beginscan(relation, SnapshotSelf, 0, NULL);
+	while (!are && table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		are = is_of(slot, tables) && !table_tuple_satisfies_snapshot(relation, slot, snapshot);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(relation, AccessShareLock);
+	return are;
+}
