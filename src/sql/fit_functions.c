@@ -640,6 +640,9 @@ gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *wri
 	if (call->table == NULL)
 		return true;
 	gk_progress_phase(GK_PHASE_WRITING);
+	/* nodes had read them, but postgres_fdw may have planned that, by its snapshot */
+	if (call->arguments.readings > 0)
+		gk_call_check_unbound(call);
 	is_current = gk_labels_table_lock(call->table, call->read_by, keeps_lock(call));
 	if (is_current && call->labels_stay)
 		gk_use_shared_labels(call, &input);

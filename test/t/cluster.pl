@@ -354,6 +354,24 @@ like($error, qr/labels were not written to table labels_of_swaps.*could not be r
 is(sql("SELECT outcome LIKE '%, labels not written', deployed FROM gkmeans.versions WHERE model = 'public.m_swaps' ORDER BY version DESC LIMIT 1"), 't|t', 'it is written down');
 nothing_is_left('calls that gave up');
 
+# postgres_fdw has asked the node for estimates, and so has a snapshot of old rows there, when this server is to read the rows again.
+sql(q{CREATE TABLE grown (id int, x float8) PARTITION BY RANGE (id);
+	CREATE FOREIGN TABLE grown_far PARTITION OF grown FOR VALUES FROM (1) TO (100) SERVER b OPTIONS (table_name 'swaps');
+	CREATE FOREIGN TABLE near (id int, x float8) SERVER b OPTIONS (table_name 'swapped');
+	SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_create_model('m_grown', 'grown', '{x}', 2, id_column => 'id', labels_table => 'labels_of_grown', labels_mode => 'merge')});
+$holder = $node{b}->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(9)');
+my $grown = $first->background_psql('postgres', on_error_stop => 0);
+start_query($grown, q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_assign('m_grown')});
+$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die 'the call does not wait';
+$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
+is(sql("SELECT updated FROM gkmeans_assign('m_grown', 'near')"), 1, 'newer labels');
+sql('CREATE TABLE grown_here (id int, x float8); ALTER TABLE grown ATTACH PARTITION grown_here FOR VALUES FROM (100) TO (200)');
+$holder->quit;
+$grown->query('SELECT 1');
+like($grown->{stderr}, qr/could not serialize access due to concurrent update/, 'old rows are not labelled again');
+$grown->quit;
+
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
 {
