@@ -34,8 +34,8 @@ OBJS = \
 	$(addprefix src/nodes/, $(addsuffix .o, citus_plan citus_sources cluster cluster_ids cluster_labels \
 		cluster_rows column_types connections conninfo foreign_servers id_texts messages node_job node_list node_sources \
 		partition_sources shared_labels used_columns)) \
-	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table checked_command confirmed_labels fit_functions gpu_devices \
-		label_columns label_lookup label_rows labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
+	$(addprefix src/sql/, $(addsuffix .o, arguments changes_table checked_command fit_functions gpu_devices \
+		label_columns label_lookup label_rows labelled_tables labels_on_nodes labels_relation labels_table merge_labels module node_functions output_table progress_view report sql_values table_name)) \
 	$(addprefix src/model/, $(addsuffix .o, assign assignment axes clustering clusters compare contingency create_model \
 		create_view defined_call definition deviations draft evaluate exported fitted gap import_model label_numbers label_pairs map \
 		matching means model_cache model_row model_table model_writes moment predict_with quality running score_functions scorer \

@@ -189,16 +189,28 @@ $$;
 
 GRANT USAGE ON SCHEMA gkmeans TO PUBLIC;
 
-CREATE UNLOGGED TABLE gkmeans.confirmed_labels (
+CREATE UNLOGGED TABLE gkmeans.labelled_tables (
     table_id oid PRIMARY KEY,
-    confirmed_at timestamptz NOT NULL
+    labelled_at timestamptz NOT NULL
 );
 
--- default privileges may have opened it
-REVOKE ALL ON gkmeans.confirmed_labels FROM PUBLIC;
+-- whoever has privileges on it by default could run functions as its owner, or keep others waiting
+DO $$
+DECLARE
+    role record;
+BEGIN
+    FOR role IN
+        SELECT DISTINCT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS name
+        FROM pg_class c, aclexplode(c.relacl) a
+        WHERE c.oid = 'gkmeans.labelled_tables'::regclass AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('REVOKE ALL ON gkmeans.labelled_tables FROM %s CASCADE', role.name);
+    END LOOP;
+END
+$$;
 
-COMMENT ON TABLE gkmeans.confirmed_labels IS
-'internal: labels tables that a call found to be right and so did not write, for calls that read older rows';
+COMMENT ON TABLE gkmeans.labelled_tables
+IS 'internal: when calls labelled a table, for calls that have read older rows';
 
 CREATE VIEW gkmeans.models AS
 SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,

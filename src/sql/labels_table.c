@@ -30,8 +30,8 @@
 
 #include "changes_table.h"
 #include "citus.h"
-#include "confirmed_labels.h"
 #include "id_parts.h"
+#include "labelled_tables.h"
 #include "labels_relation.h"
 #include "labels_table.h"
 #include "output_table.h"
@@ -675,10 +675,7 @@ lock_table(const GkLabelsTable *table)
 	error_context_stack = callback.previous;
 }
 
-/*
- * True if others have written or altered the table, which is locked, or have found its labels to be
- * right, since a snapshot was taken.
- */
+/* True if others have labelled, written or altered the table, which is locked, since a snapshot. */
 static bool
 is_written_since(const GkLabelsTable *table, Snapshot snapshot)
 {
@@ -687,7 +684,7 @@ is_written_since(const GkLabelsTable *table, Snapshot snapshot)
 
 	with_own.curcid = GetCurrentCommandId(false);
 	return gk_is_replaced(family, NIL, &with_own) || gk_have_other_rows(family, &with_own) ||
-		gk_are_confirmed_since(family, &with_own);
+		gk_are_labelled_since(family, &with_own);
 }
 
 /* Raises the error of a table that others have changed since the transaction began. */
@@ -951,12 +948,15 @@ analyze_table(const GkLabelsTable *table, const GkLabelsWritten *written)
 		gk_execute(psprintf("ANALYZE %s", table->output.name));
 }
 
-/* True if no row tells calls with older rows that the labels were written, or were right. */
-static bool
-leaves_no_trace(const GkLabelsTable *table, const GkLabelsWritten *written)
+/* Notes that the table was labelled, unless nobody can have labels of older rows for it. */
+static void
+note_labelled(const GkLabelsTable *table)
 {
-	return (table->if_exists == GK_EXISTS_MERGE || table->if_exists == GK_EXISTS_DELETE) &&
-		!table->made && written->inserted + written->updated + written->deleted == 0;
+	Oid			relation_id = table->output.relation_id;
+
+	if (table->if_exists != GK_EXISTS_APPEND && !table->made && !is_elsewhere(table) &&
+		get_rel_persistence(relation_id) != RELPERSISTENCE_TEMP)
+		gk_note_labelled(gk_family_of(relation_id));
 }
 
 /* Makes the table if it is not there, and writes the labels; it is locked. */
@@ -998,8 +998,7 @@ gk_labels_table_write(GkLabelsTable *table, const GkLabelsInput *labels, int ver
 	if (rows != NULL && rows != labels->rows)
 		tuplestore_end(rows);
 	check_unmoved(table);
-	if (leaves_no_trace(table, written))
-		gk_confirm_labels(gk_family_of(table->output.relation_id));
+	note_labelled(table);
 	analyze_table(table, written);
 	AtEOXact_GUC(true, nest_level);
 }

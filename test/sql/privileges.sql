@@ -173,6 +173,22 @@ SELECT fails_with(fit_into('pg_catalog.fresh', 'error'), '42501', 'nobody create
 SET LOCAL default_tablespace = pg_global;
 SELECT fails_with(fit_into('fresh', 'error'), '22023', 'nor in pg_global', 'only shared relations');
 RESET default_tablespace;
+-- Whoever may have a trigger on the extension's table runs nothing as its owner
+GRANT ALL ON gkmeans.labelled_tables TO gk_reader;
+GRANT CREATE ON SCHEMA gk_test TO gk_reader;
+SET LOCAL ROLE gk_reader;
+CREATE TABLE own_rows AS SELECT i AS id, i % 2 * 100 + i AS x FROM generate_series(1, 20) i;
+SELECT gkmeans_create_model('own_model', 'own_rows', '{x}', 2, id_column => 'id', labels_table => 'own_labels', labels_mode => 'merge');
+SELECT gkmeans_assign('own_model');
+SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = 'own_labels'::regclass), 1::bigint, 'a call notes which table it has labelled');
+CREATE FUNCTION run_as_owner() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'this ran as %', current_user; END $$;
+CREATE TRIGGER run_as_owner BEFORE INSERT OR UPDATE ON gkmeans.labelled_tables FOR EACH ROW EXECUTE FUNCTION run_as_owner();
+SELECT is((SELECT labelled FROM gkmeans_assign('own_model')), 20::bigint, 'no trigger on the table of the extension runs');
+RESET ROLE;
+DROP TRIGGER run_as_owner ON gkmeans.labelled_tables;
+REVOKE ALL ON gkmeans.labelled_tables FROM gk_reader;
+REVOKE CREATE ON SCHEMA gk_test FROM gk_reader;
+
 -- Each privilege that a merge needs, on columns where there is one
 CREATE FUNCTION lacks(privileges text, if_exists text, code text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -99,6 +99,11 @@ answer($first, 'COMMIT');
 is(answer($reader, $snapshot), '3000|0', 'a reader after MERGE sees the labels');
 is(answer($second, "$snapshot; COMMIT"), '3000|3000', 'an older snapshot sees what it saw');
 
+# Default privileges open the extension's own table to nobody.
+$node->safe_psql('postgres', 'CREATE DATABASE opened; CREATE ROLE "an app"');
+is($node->safe_psql('opened', q{ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO "an app", PUBLIC; CREATE EXTENSION gkmeans;
+	SELECT string_agg(privilege_type, ' ') FROM pg_class, aclexplode(relacl) WHERE oid = 'gkmeans.labelled_tables'::regclass AND grantee <> relowner}), '', 'default privileges');
+
 $_->quit for $first, $second, $reader;
 end_server($node);
 done_testing();

@@ -1,5 +1,5 @@
 /*
- * The tables whose labels a call has found to be right, and so has not written.
+ * Which labels tables were labelled.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "confirmed_labels.h"
+#include "labelled_tables.h"
 
 /* Opens the extension's table; NULL without it, as before ALTER EXTENSION UPDATE. */
 static Relation
@@ -27,14 +27,24 @@ open_table(LOCKMODE mode)
 {
 	Oid			schema = get_namespace_oid("gkmeans", true);
 	Oid			extension = get_extension_oid("gkmeans", true);
-	Oid			id = OidIsValid(schema) ? get_relname_relid("confirmed_labels", schema)
+	Oid			id = OidIsValid(schema) ? get_relname_relid("labelled_tables", schema)
 		: InvalidOid;
 
-	/* one of somebody else could have triggers, which would run as the owner of the extension */
 	if (!OidIsValid(id) || !OidIsValid(extension) ||
 		getExtensionOfObject(RelationRelationId, id) != extension)
 		return NULL;
 	return try_table_open(id, mode);
+}
+
+/*
+ * True if writing to a table runs nothing of others as its owner: whoever has got the privilege can
+ * make a trigger, or a foreign key that refers to it.
+ */
+static bool
+is_plain(Relation relation)
+{
+	return relation->rd_rel->relkind == RELKIND_RELATION && relation->trigdesc == NULL &&
+		relation->rd_rules == NULL && !relation->rd_rel->relrowsecurity;
 }
 
 /* The OIDs of tables as an array. */
@@ -56,9 +66,9 @@ static void
 write_down(Relation relation, Datum tables)
 {
 	static const char command[] =
-		"INSERT INTO gkmeans.confirmed_labels AS c SELECT t.id, pg_catalog.now()"
+		"INSERT INTO gkmeans.labelled_tables AS c SELECT t.id, pg_catalog.now()"
 		" FROM pg_catalog.unnest($1) AS t (id) ORDER BY t.id"
-		" ON CONFLICT (table_id) DO UPDATE SET confirmed_at = excluded.confirmed_at";
+		" ON CONFLICT (table_id) DO UPDATE SET labelled_at = excluded.labelled_at";
 	Oid			type = OIDARRAYOID;
 	Oid			user;
 	int			context;
@@ -70,18 +80,19 @@ write_down(Relation relation, Datum tables)
 	code = SPI_execute_with_args(command, 1, &type, &tables, NULL, false, 0);
 	SetUserIdAndSecContext(user, context);
 	if (code != SPI_OK_INSERT)
-		elog(ERROR, "could not record labels: %s", SPI_result_code_string(code));
+		elog(ERROR, "could not note labels: %s", SPI_result_code_string(code));
 }
 
-/* Records that the labels of tables are right. */
+/* Notes that tables were labelled. */
 void
-gk_confirm_labels(const List *tables)
+gk_note_labelled(const List *tables)
 {
 	Relation	relation = open_table(RowExclusiveLock);
 
 	if (relation == NULL)
 		return;
-	write_down(relation, array_of(tables));
+	if (is_plain(relation))
+		write_down(relation, array_of(tables));
 	table_close(relation, NoLock);
 }
 
@@ -95,9 +106,9 @@ is_of(TupleTableSlot *slot, const List *tables)
 	return !is_null && list_member_oid(tables, DatumGetObjectId(id));
 }
 
-/* True if that was recorded since a snapshot was taken. */
+/* True if one of the tables was labelled since a snapshot was taken. */
 bool
-gk_are_confirmed_since(const List *tables, Snapshot snapshot)
+gk_are_labelled_since(const List *tables, Snapshot snapshot)
 {
 	Relation	relation = open_table(AccessShareLock);
 	TupleTableSlot *slot;
