@@ -349,7 +349,8 @@ gk_clusters_draw(const GkSubject *subject, GkSvg *svg)
 	fit_plane(&plane, summary, &sample);
 	if (drawn < summary->k)
 		gk_svg_text(svg, 10.0, 34.0, GK_START, "opacity=\".8\"",
-					psprintf("the %d largest of %s clusters", drawn, gk_count_text(summary->k)));
+					psprintf(summary->sizes != NULL ? "the %d largest of %s clusters"
+							 : "the first %d of %s clusters", drawn, gk_count_text(summary->k)));
 	for (int i = 0; i < drawn; i++)
 		draw_rows(svg, &plane, summary, &sample, places, order[i]);
 	for (int i = 0; i < drawn; i++)

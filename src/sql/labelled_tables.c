@@ -5,6 +5,7 @@
 
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -61,26 +62,40 @@ array_of(const List *tables)
 										   TYPALIGN_INT));
 }
 
-/* Writes them into the extension's table, as its owner. */
+/* Runs a command on the extension's table; an array of tables is its parameter. */
+static void
+run(const char *command, int expected, Datum tables)
+{
+	Oid			type = OIDARRAYOID;
+	int			code = SPI_execute_with_args(command, 1, &type, &tables, NULL, false, 0);
+
+	if (code != expected)
+		elog(ERROR, "could not note labels: %s", SPI_result_code_string(code));
+}
+
+/* Writes tables into the extension's table, as its owner, and deletes those that are gone. */
 static void
 write_down(Relation relation, Datum tables)
 {
-	static const char command[] =
-		"INSERT INTO gkmeans.labelled_tables AS c SELECT t.id, pg_catalog.now()"
-		" FROM pg_catalog.unnest($1) AS t (id) ORDER BY t.id"
-		" ON CONFLICT (table_id) DO UPDATE SET labelled_at = excluded.labelled_at";
-	Oid			type = OIDARRAYOID;
 	Oid			user;
 	int			context;
-	int			code;
 
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(relation->rd_rel->relowner,
 						   context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-	code = SPI_execute_with_args(command, 1, &type, &tables, NULL, false, 0);
+	run("INSERT INTO gkmeans.labelled_tables AS l SELECT t.id, pg_catalog.now()"
+		" FROM pg_catalog.unnest($1) AS t (id) ORDER BY t.id"
+		" ON CONFLICT (table_id) DO UPDATE SET labelled_at = excluded.labelled_at",
+		SPI_OK_INSERT, tables);
+	/* nobody waits for another who deletes them, but a transaction with one snapshot would fail */
+	if (!IsolationUsesXactSnapshot())
+		run("DELETE FROM gkmeans.labelled_tables WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
+			"SELECT l.ctid FROM gkmeans.labelled_tables AS l"
+			" WHERE l.table_id OPERATOR(pg_catalog.<>) ALL ($1) AND NOT EXISTS (SELECT"
+			" FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) l.table_id)"
+			" FOR UPDATE SKIP LOCKED))",
+			SPI_OK_DELETE, tables);
 	SetUserIdAndSecContext(user, context);
-	if (code != SPI_OK_INSERT)
-		elog(ERROR, "could not note labels: %s", SPI_result_code_string(code));
 }
 
 /* Notes that tables were labelled. */

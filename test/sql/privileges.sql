@@ -180,12 +180,22 @@ SET LOCAL ROLE gk_reader;
 CREATE TABLE own_rows AS SELECT i AS id, i % 2 * 100 + i AS x FROM generate_series(1, 20) i;
 SELECT gkmeans_create_model('own_model', 'own_rows', '{x}', 2, id_column => 'id', labels_table => 'own_labels', labels_mode => 'merge');
 SELECT gkmeans_assign('own_model');
+CREATE TABLE gone (id int PRIMARY KEY, cluster_id int);
+SELECT gkmeans_assign('own_model', labels_table => 'gone');
+SELECT 'gone'::regclass::oid AS gone \gset
+SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = :gone), 1::bigint, 'a table that will be dropped');
+DROP TABLE gone;
+SELECT gkmeans_assign('own_model');
+SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = :gone), 0::bigint, 'which is forgotten');
 SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = 'own_labels'::regclass), 1::bigint, 'a call notes which table it has labelled');
 CREATE FUNCTION run_as_owner() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'this ran as %', current_user; END $$;
 CREATE TRIGGER run_as_owner BEFORE INSERT OR UPDATE ON gkmeans.labelled_tables FOR EACH ROW EXECUTE FUNCTION run_as_owner();
 SELECT is((SELECT labelled FROM gkmeans_assign('own_model')), 20::bigint, 'no trigger on the table of the extension runs');
 RESET ROLE;
 DROP TRIGGER run_as_owner ON gkmeans.labelled_tables;
+CREATE TEMPORARY TABLE fleeting (id int PRIMARY KEY, cluster_id int);
+SELECT gkmeans_assign('own_model', 'own_rows', 'id', 'pg_temp.fleeting', 'merge');
+SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = 'pg_temp.fleeting'::regclass), 0::bigint, 'nobody else labels a temporary table');
 REVOKE ALL ON gkmeans.labelled_tables FROM gk_reader;
 REVOKE CREATE ON SCHEMA gk_test FROM gk_reader;
 
