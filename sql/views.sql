@@ -192,7 +192,7 @@ GRANT USAGE ON SCHEMA gkmeans TO PUBLIC;
 CREATE UNLOGGED TABLE gkmeans.labelled_tables (
     table_id oid PRIMARY KEY,
     labelled_at timestamptz NOT NULL
-);
+) USING heap;
 
 -- whoever has privileges on it by default could run functions as its owner, or keep others waiting
 DO $$

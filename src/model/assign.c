@@ -366,8 +366,8 @@ warn_of_labels(const GkArguments *asked, const char *reason)
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("labels were not written to table %s", asked->labels_table),
-			 errdetail("Others have written or altered it since the rows were read, and %s.",
-					   reason),
+			 errdetail("Others have labelled, written or altered it since the rows were read, "
+					   "and %s.", reason),
 			 errhint("Call gkmeans_assign in another transaction.")));
 }
 

@@ -112,7 +112,8 @@ draw_legend(GkSvg *svg, const Course *course)
 
 	if (first > 0)
 		gk_svg_text(svg, svg->width - 10.0, 34.0, GK_END, "opacity=\".8\"",
-					psprintf("marks from version %d on", course->past[first]->version));
+					psprintf(svg->width < 300 ? "marks from %d on" : "marks from version %d on",
+							 course->past[first]->version));
 
 	gk_svg_circle(svg, 16.0, y - 4.0, 3.5, "");
 	gk_svg_text(svg, 24.0, y, GK_START, "opacity=\".8\"", "was deployed");

@@ -671,8 +671,9 @@ gk_call_check_unbound(const GkCall *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Others have written or altered the labels table since the rows were "
-						   "read, and a foreign table cannot be read anew in this transaction."),
+				 errdetail("Others have labelled, written or altered the labels table since the "
+						   "rows were read, and a foreign table cannot be read anew in this "
+						   "transaction."),
 				 errhint("The transaction might succeed if retried.")));
 }
 

@@ -694,8 +694,8 @@ refuse_snapshot(const GkLabelsTable *table)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not serialize access due to concurrent update"),
-			 errdetail("Table %s was written, altered or moved after this transaction began.",
-					   table->output.name),
+			 errdetail("Table %s was labelled, written, altered or moved after this transaction "
+					   "began.", table->output.name),
 			 errhint("The transaction might succeed if retried.")));
 }
 

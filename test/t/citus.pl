@@ -864,11 +864,11 @@ like(failure('BEGIN ISOLATION LEVEL REPEATABLE READ; ' . fit_beside($split, $far
 like(failure(q{SET default_transaction_isolation = 'repeatable read'; } . fit_beside(sprintf($move, 'far_off'), $far_labels)), $are_moved, 'and outside a transaction, where a shard that was moved is left over');
 like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM far_off; SELECT FROM dblink('$here', \$c\$$split\$c\$) AS d(done text); SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"), $are_moved, 'and before the source is planned');
 like(failure("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM far_labels; SELECT FROM dblink('$here', \$c\$@{[ sprintf $move, 'far_labels' ]}\$c\$) AS d(done text); SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"),
-	qr/could not serialize access due to concurrent update.*Table \S*far_labels was written, altered or moved/s, 'and where those of the labels were');
+	qr/could not serialize access due to concurrent update.*Table \S*far_labels was labelled, written, altered or moved/s, 'and where those of the labels were');
 is(sql('SELECT count(*) FROM far_labels WHERE cluster_id = 0'), 160000, 'which loses no labels');
 # … and that the transaction moved itself: Citus' sessions copy the rows
 like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; @{[ sprintf $move, 'far_labels' ]}; SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"),
-	qr/could not serialize access due to concurrent update.*Table \S*far_labels was written, altered or moved/s, 'or of labels that it moved itself');
+	qr/could not serialize access due to concurrent update.*Table \S*far_labels was labelled, written, altered or moved/s, 'or of labels that it moved itself');
 like(failure("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; @{[ sprintf $move, 'far_off' ]}; SELECT gkmeans_fit('far_off', '{x,y}', 3$far_labels)"), $are_moved, 'or of the source');
 is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM local; CREATE TABLE own AS SELECT * FROM local; SELECT create_distributed_table('own', 'id'); CREATE TABLE own_labels (id int, cluster_id int); SELECT create_distributed_table('own_labels', 'id');
 	SELECT sum(size) FROM gkmeans_fit('own', '{x}', 3, id_column => 'id', labels_table => 'own_labels', if_exists => 'delete'); SELECT count(*) FROM own_labels; COMMIT; DROP TABLE own, own_labels") =~ s/\n+/\n/gr, "6000\n6000\n6000", 'but not of tables that it made and distributed');
