@@ -211,6 +211,8 @@ $$;
 
 COMMENT ON TABLE gkmeans.labelled_tables
 IS 'internal: when calls labelled a table, for calls that have read older rows';
+COMMENT ON COLUMN gkmeans.labelled_tables.table_id IS 'labels table, or a partition or child of one, in pg_class';
+COMMENT ON COLUMN gkmeans.labelled_tables.labelled_at IS 'when the last transaction began that labelled it';
 
 CREATE VIEW gkmeans.models AS
 SELECT pg_catalog.format('%I.%I', m.schema_name, m.model_name) AS model,
