@@ -38,6 +38,7 @@ typedef struct Assigned
 	int64		read;
 	int64		skipped;
 	GkLabelsWritten written;
+	bool		is_bound;		/* if nothing was written: nor can the rows be read anew */
 } Assigned;
 
 /* The columns that the source must have. */
@@ -319,8 +320,7 @@ assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigne
 	is_written = gk_call_write_labels(&call, labels, &assigned->written);
 	if (is_written)
 		check_written(&call, model, version, is_doubtful(&call), &assigned->written);
-	else
-		gk_call_check_unbound(&call);
+	assigned->is_bound = gk_call_is_bound(&call);
 	assigned->read = call.rows.read;
 	assigned->skipped = call.rows.skipped;
 	gk_call_close(&call);
@@ -377,43 +377,41 @@ typedef struct Newer
 	Oid			model;
 	int			version;
 	GkArguments *asked;
+	bool		is_written;
 } Newer;
 
-/* Labels rows by a version of a model into a table that is locked. */
+/* Labels rows by a version of a model into a table that is locked, if they can be read anew. */
 static void
 assign_newer(void *argument)
 {
-	const Newer *newer = argument;
-	Assigned	assigned;
+	Newer	   *newer = argument;
+	Assigned	assigned = {.is_bound = false};
 
-	do
+	while (!newer->is_written && !assigned.is_bound)
+	{
 		newer->asked->readings++;
-	while (!assign(newer->model, newer->version, newer->asked, &assigned));
+		newer->is_written = assign(newer->model, newer->version, newer->asked, &assigned);
+	}
 }
 
-/* Labels them if they can be read anew; false if not. */
+/* The same; false, with a WARNING, if not. */
 bool
 gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *asked)
 {
 	Newer		newer = {relation_id, version, asked};
-	ErrorData  *error;
+	ErrorData  *error = NULL;
 
-	if (gk_call_is_bound(call))
-	{
-		warn_of_labels(asked, "a foreign table cannot be read anew in this transaction");
-		return false;
-	}
-	if (call->cluster == NULL)
-	{
+	if (call->cluster != NULL)
+		error = gk_try(assign_newer, &newer, true);
+	else if (!gk_call_is_bound(call))
 		assign_newer(&newer);
-		return true;
-	}
-	error = gk_try(assign_newer, &newer, true);
 	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
 		ReThrowError(error);
 	if (error != NULL)
 		warn_of_labels(asked, "they could not be read anew because of a lock");
-	return error == NULL;
+	else if (!newer.is_written)
+		warn_of_labels(asked, "a foreign table cannot be read anew in this transaction");
+	return newer.is_written;
 }
 
 /* SQL: labels all rows of a source into a table; what that did to it. */
@@ -429,7 +427,11 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
 	while (!assign(assignment.model, assignment.version, &assignment.arguments, &assigned))
+	{
+		if (assigned.is_bound)
+			gk_refuse_bound();
 		assignment.arguments.readings++;
+	}
 	gk_end_assignment(&assignment);
 	values[0] = Int64GetDatum(assigned.read);
 	values[1] = Int64GetDatum(assigned.read - assigned.skipped);

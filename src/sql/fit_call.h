@@ -111,8 +111,9 @@ extern bool gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabels
  */
 extern bool gk_call_is_bound(const GkCall *call);
 
-/* Raises 40001 then, where the rows would have to be read anew. */
-extern void gk_call_check_unbound(const GkCall *call);
+/* Raises 40001 where they would have to be. */
+__attribute__((noreturn))
+extern void gk_refuse_bound(void);
 
 /*
  * How often rows are read again, at most, because others have written labels meanwhile.  The last

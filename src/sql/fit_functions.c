@@ -630,6 +630,13 @@ keeps_lock(const GkCall *call)
 	return call->arguments.readings + 1 == GK_MOST_READINGS && call->cluster == NULL;
 }
 
+/* True if another server may keep the snapshot of the reading until the transaction ends. */
+bool
+gk_call_is_bound(const GkCall *call)
+{
+	return call->rows.has_foreign_table;
+}
+
 /* Writes the labels table, if one was requested, unless it has labels that may be newer. */
 bool
 gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *written)
@@ -640,10 +647,9 @@ gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *wri
 	if (call->table == NULL)
 		return true;
 	gk_progress_phase(GK_PHASE_WRITING);
-	/* nodes had read them, but postgres_fdw may have planned that, by its snapshot */
-	if (call->arguments.readings > 0)
-		gk_call_check_unbound(call);
-	is_current = gk_labels_table_lock(call->table, call->read_by, keeps_lock(call));
+	/* who reads again may have planned the first time by a snapshot that postgres_fdw keeps */
+	is_current = !(call->arguments.readings > 0 && gk_call_is_bound(call)) &&
+		gk_labels_table_lock(call->table, call->read_by, keeps_lock(call));
 	if (is_current && call->labels_stay)
 		gk_use_shared_labels(call, &input);
 	if (is_current)
@@ -656,25 +662,17 @@ gk_call_write_labels(GkCall *call, Tuplestorestate *labels, GkLabelsWritten *wri
 	return is_current;
 }
 
-/* True if another server may keep the snapshot of the reading until the transaction ends. */
-bool
-gk_call_is_bound(const GkCall *call)
-{
-	return call->rows.has_foreign_table;
-}
-
-/* Raises an error then, where the rows would have to be read anew. */
+/* Raises the error of rows that would have to be read anew then. */
 void
-gk_call_check_unbound(const GkCall *call)
+gk_refuse_bound(void)
 {
-	if (gk_call_is_bound(call))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Others have labelled, written or altered the labels table since the "
-						   "rows were read, and a foreign table cannot be read anew in this "
-						   "transaction."),
-				 errhint("The transaction might succeed if retried.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("Others have labelled, written or altered the labels table since the rows "
+					   "were read, and a foreign table cannot be read anew in this "
+					   "transaction."),
+			 errhint("The transaction might succeed if retried.")));
 }
 
 /* Ends what outlives the job. */
@@ -736,8 +734,8 @@ finish_fit(GkCall *call, Tuplestorestate *result, Tuplestorestate *labels, int n
 
 	gk_call_end_job(call);
 	is_written = gk_call_write_labels(call, labels, &written);
-	if (!is_written)
-		gk_call_check_unbound(call);
+	if (!is_written && gk_call_is_bound(call))
+		gk_refuse_bound();
 	gk_call_end(call);
 	if (labels != NULL)
 		tuplestore_end(labels);

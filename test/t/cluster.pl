@@ -359,18 +359,31 @@ sql(q{CREATE TABLE grown (id int, x float8) PARTITION BY RANGE (id);
 	CREATE FOREIGN TABLE grown_far PARTITION OF grown FOR VALUES FROM (1) TO (100) SERVER b OPTIONS (table_name 'swaps');
 	CREATE FOREIGN TABLE near (id int, x float8) SERVER b OPTIONS (table_name 'swapped');
 	SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_create_model('m_grown', 'grown', '{x}', 2, id_column => 'id', labels_table => 'labels_of_grown', labels_mode => 'merge')});
-$holder = $node{b}->background_psql('postgres');
-$holder->query_safe('SELECT pg_advisory_lock(9)');
-my $grown = $first->background_psql('postgres', on_error_stop => 0);
-start_query($grown, q{SET gkmeans.nodes = 'auto'; SELECT FROM gkmeans_assign('m_grown')});
-$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die 'the call does not wait';
-$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
-is(sql("SELECT updated FROM gkmeans_assign('m_grown', 'near')"), 1, 'newer labels');
-sql('CREATE TABLE grown_here (id int, x float8); ALTER TABLE grown ATTACH PARTITION grown_here FOR VALUES FROM (100) TO (200)');
-$holder->quit;
-$grown->query('SELECT 1');
-like($grown->{stderr}, qr/could not serialize access due to concurrent update/, 'old rows are not labelled again');
-$grown->quit;
+my $times = 0;
+sub read_here_again
+{
+	my ($call) = @_;
+	my $holder = $node{b}->background_psql('postgres');
+	$holder->query_safe('SELECT pg_advisory_lock(9)');
+	my $grown = $first->background_psql('postgres', on_error_stop => 0);
+	start_query($grown, "SET gkmeans.nodes = 'auto'; $call");
+	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die "$call does not wait";
+	$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
+	is(sql("SELECT updated FROM gkmeans_assign('m_grown', 'near')"), 1, "$call: newer labels");
+	my $here = 'grown_here_' . ++$times;
+	sql("CREATE TABLE $here (id int, x float8); ALTER TABLE grown ATTACH PARTITION $here FOR VALUES FROM (${times}00) TO (${times}99)");
+	$holder->quit;
+	my $result = $grown->query('SELECT 1');
+	my $error = $grown->{stderr};
+	$grown->quit;
+	sql("ALTER TABLE grown DETACH PARTITION $here");
+	return ($result, $error);
+}
+(undef, $error) = read_here_again("SELECT FROM gkmeans_assign('m_grown')");
+like($error, qr/could not serialize access due to concurrent update/, 'old rows are not labelled again');
+($result, $error) = read_here_again("SELECT status, outcome FROM gkmeans_refit('m_grown', deploy => 'always')");
+like($result, qr/^fitted\|.*, labels not written\n/, 'a refit keeps its version then');
+like($error, qr/a foreign table cannot be read anew in this transaction/, 'and says why labels are not written');
 
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
