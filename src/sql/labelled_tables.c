@@ -9,11 +9,13 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -21,6 +23,10 @@
 #include "utils/snapmgr.h"
 
 #include "labelled_tables.h"
+
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(class, object, user, mode) pg_namespace_aclcheck(object, user, mode)
+#endif
 
 /* Opens the extension's table; NULL without it, as before ALTER EXTENSION UPDATE. */
 static Relation
@@ -35,6 +41,18 @@ open_table(LOCKMODE mode)
 		getExtensionOfObject(RelationRelationId, id) != extension)
 		return NULL;
 	return try_table_open(id, mode);
+}
+
+/* True if the owner of a table may write to it by its name. */
+static bool
+is_writable(Relation relation)
+{
+	const AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE;
+	Oid			owner = relation->rd_rel->relowner;
+
+	return object_aclcheck(NamespaceRelationId, RelationGetNamespace(relation), owner,
+						   ACL_USAGE) == ACLCHECK_OK &&
+		pg_class_aclmask(RelationGetRelid(relation), owner, needed, ACLMASK_ALL) == needed;
 }
 
 /*
@@ -106,7 +124,7 @@ gk_note_labelled(const List *tables)
 
 	if (relation == NULL)
 		return;
-	if (is_plain(relation))
+	if (is_plain(relation) && is_writable(relation))
 		write_down(relation, array_of(tables));
 	table_close(relation, NoLock);
 }

@@ -193,6 +193,12 @@ CREATE TRIGGER run_as_owner BEFORE INSERT OR UPDATE ON gkmeans.labelled_tables F
 SELECT is((SELECT labelled FROM gkmeans_assign('own_model')), 20::bigint, 'no trigger on the table of the extension runs');
 RESET ROLE;
 DROP TRIGGER run_as_owner ON gkmeans.labelled_tables;
+SELECT relowner::regrole AS owner FROM pg_class WHERE oid = 'gkmeans.labelled_tables'::regclass \gset
+ALTER TABLE gkmeans.labelled_tables OWNER TO gk_other;
+REVOKE USAGE ON SCHEMA gkmeans FROM PUBLIC;
+SELECT is((SELECT labelled FROM gkmeans_assign('own_model', 'own_rows', 'id', 'own_labels', 'merge')), 20::bigint, 'nor does a call fail whose owner may not write there');
+GRANT USAGE ON SCHEMA gkmeans TO PUBLIC;
+ALTER TABLE gkmeans.labelled_tables OWNER TO :owner;
 CREATE TEMPORARY TABLE fleeting (id int PRIMARY KEY, cluster_id int);
 SELECT gkmeans_assign('own_model', 'own_rows', 'id', 'pg_temp.fleeting', 'merge');
 SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = 'pg_temp.fleeting'::regclass), 0::bigint, 'nobody else labels a temporary table');
