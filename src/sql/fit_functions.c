@@ -226,7 +226,7 @@ explain_brief_wait(void *arg)
 {
 	if (geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE)
 		errhint("Repeat the transaction. Others have written labels, so rows are read again while "
-				"the labels table is locked: until then, nodes wait for a lock %d seconds at most, "
+				"the labels table is locked: meanwhile, nodes wait for a lock %d seconds at most, "
 				"because its holder may be waiting for that table.", MOST_WAIT / 1000);
 }
 
