@@ -324,17 +324,25 @@ $refit->quit;
 is(sql('SELECT md5(string_agg(l::text, \';\' ORDER BY id)) FROM labels_of_swaps l'), $newer, 'the newer labels stay');
 nothing_is_left('a refit beside others');
 
+# Begins a call that reads slowly, and has others label newer rows meanwhile; its session, and the one that it waits for.
+sub overtake
+{
+	my ($call, $assign) = @_;
+	my $holder = $node{b}->background_psql('postgres');
+	$holder->query_safe('SELECT pg_advisory_lock(9)');
+	my $slow = $first->background_psql('postgres', on_error_stop => 0);
+	start_query($slow, $call);
+	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die "$call does not wait";
+	$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
+	is(sql($assign), 1, "$call: labels are written while it reads");
+	return ($slow, $holder);
+}
+
 # A call that reads rows again, with the labels table locked, does not wait for ever for one who has locked a node's table and may be waiting for the labels.
 sub read_again
 {
 	my ($call) = @_;
-	my $holder = $node{b}->background_psql('postgres');
-	$holder->query_safe('SELECT pg_advisory_lock(9)');
-	my $again = $first->background_psql('postgres', on_error_stop => 0);
-	start_query($again, "$nodes $call");
-	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die "$call does not wait";
-	$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
-	is(sql("$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')"), 1, "$call: labels are written while it reads");
+	my ($again, $holder) = overtake("$nodes $call", "$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')");
 	my $loader = $node{b}->background_psql('postgres');
 	$loader->query_safe('BEGIN');
 	start_query($loader, 'TRUNCATE swapped');
@@ -363,13 +371,7 @@ my $times = 0;
 sub read_here_again
 {
 	my ($call) = @_;
-	my $holder = $node{b}->background_psql('postgres');
-	$holder->query_safe('SELECT pg_advisory_lock(9)');
-	my $grown = $first->background_psql('postgres', on_error_stop => 0);
-	start_query($grown, "SET gkmeans.nodes = 'auto'; $call");
-	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'advisory')") or die "$call does not wait";
-	$node{b}->safe_psql('postgres', 'UPDATE swapped SET x = 102 - x WHERE id = 3');
-	is(sql("SELECT updated FROM gkmeans_assign('m_grown', 'near')"), 1, "$call: newer labels");
+	my ($grown, $holder) = overtake("SET gkmeans.nodes = 'auto'; $call", "SELECT updated FROM gkmeans_assign('m_grown', 'near')");
 	my $here = 'grown_here_' . ++$times;
 	sql("CREATE TABLE $here (id int, x float8); ALTER TABLE grown ATTACH PARTITION $here FOR VALUES FROM (${times}00) TO (${times}99)");
 	$holder->quit;
@@ -384,6 +386,7 @@ like($error, qr/could not serialize access due to concurrent update/, 'old rows 
 ($result, $error) = read_here_again("SELECT status, outcome FROM gkmeans_refit('m_grown', deploy => 'always')");
 like($result, qr/^fitted\|.*, labels not written\n/, 'a refit keeps its version then');
 like($error, qr/a foreign table cannot be read anew in this transaction/, 'and says why labels are not written');
+nothing_is_left('calls that read here the second time');
 
 # Rows that cannot be clustered.
 for my $table ('unusable', 'nothing')
