@@ -394,6 +394,14 @@ assign_newer(void *argument)
 	}
 }
 
+/* True if a statement failed because of the locks of others. */
+static bool
+is_of_lock(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
+		error->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED;
+}
+
 /* The same; false, with a WARNING, if not. */
 bool
 gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *asked)
@@ -405,7 +413,7 @@ gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *a
 		error = gk_try(assign_newer, &newer, true);
 	else if (!gk_call_is_bound(call))
 		assign_newer(&newer);
-	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+	if (error != NULL && !is_of_lock(error))
 		ReThrowError(error);
 	if (error != NULL)
 		warn_of_labels(asked, "they could not be read anew because of a lock");

@@ -341,24 +341,31 @@ sub overtake
 # A call that reads rows again, with the labels table locked, does not wait for ever for one who has locked a node's table and may be waiting for the labels.
 sub read_again
 {
-	my ($call) = @_;
+	my ($call, $table, $rest) = @_;
 	my ($again, $holder) = overtake("$nodes $call", "$nodes SELECT updated FROM gkmeans_assign('m_swaps', 'swapped')");
 	my $loader = $node{b}->background_psql('postgres');
 	$loader->query_safe('BEGIN');
-	start_query($loader, 'TRUNCATE swapped');
-	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'swapped'::regclass)") or die 'nobody truncates the table';
+	start_query($loader, "TRUNCATE $table; $rest");
+	$node{b}->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = '$table'::regclass)") or die 'nobody truncates the table';
 	$holder->quit;
 	my $result = $again->query('SELECT 1');
 	my $error = $again->{stderr};
 	$_->quit for $again, $loader;
 	return ($result, $error);
 }
-(undef, my $error) = read_again("SELECT FROM gkmeans_assign('m_swaps', 'swaps')");
+(undef, my $error) = read_again("SELECT FROM gkmeans_assign('m_swaps', 'swaps')", 'swapped', '');
 like($error, qr/canceling statement due to lock timeout.*Repeat the transaction\. .*nodes wait for a lock 10 seconds at most/s, 'a call that reads rows again gives up');
 is(sql("$nodes SELECT rows FROM gkmeans_assign('m_swaps', 'swaps')"), 20, 'the next one does not wait');
-(my $result, $error) = read_again("SELECT status, outcome FROM gkmeans_refit('m_swaps', deploy => 'always')");
-like($result, qr/^fitted\|.*, labels not written\n/, 'a refit keeps its version');
-like($error, qr/labels were not written to table labels_of_swaps.*could not be read anew because of a lock/s, 'and warns');
+$_->safe_psql('postgres', 'CREATE TABLE swapped_too AS SELECT 1 AS one; CREATE OR REPLACE VIEW swaps AS SELECT swapped.* FROM swapped, swapped_too, (SELECT pg_advisory_xact_lock_shared(9)) AS waits') for $first, values %node;
+my $until_it_waits = q{DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'swapped_too'::regclass) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$};
+for my $case ([ 'a lock', 'swapped', '' ], [ 'a deadlock', 'swapped_too', "SET LOCAL deadlock_timeout = '1h'; $until_it_waits; TRUNCATE swapped" ])
+{
+	my ($what, @loads) = @$case;
+	sql("$nodes SELECT FROM gkmeans_assign('m_swaps', 'swaps')");
+	(my $result, $error) = read_again("SELECT status, outcome FROM gkmeans_refit('m_swaps', deploy => 'always')", @loads);
+	like($result, qr/^fitted\|.*, labels not written\n/, "$what: a refit keeps its version");
+	like($error, qr/labels were not written to table labels_of_swaps.*could not be read anew because of a lock/s, "$what: and warns");
+}
 is(sql("SELECT outcome LIKE '%, labels not written', deployed FROM gkmeans.versions WHERE model = 'public.m_swaps' ORDER BY version DESC LIMIT 1"), 't|t', 'it is written down');
 nothing_is_left('calls that gave up');
 
@@ -383,7 +390,7 @@ sub read_here_again
 }
 (undef, $error) = read_here_again("SELECT FROM gkmeans_assign('m_grown')");
 like($error, qr/could not serialize access due to concurrent update/, 'old rows are not labelled again');
-($result, $error) = read_here_again("SELECT status, outcome FROM gkmeans_refit('m_grown', deploy => 'always')");
+(my $result, $error) = read_here_again("SELECT status, outcome FROM gkmeans_refit('m_grown', deploy => 'always')");
 like($result, qr/^fitted\|.*, labels not written\n/, 'a refit keeps its version then');
 like($error, qr/a foreign table cannot be read anew in this transaction/, 'and says why labels are not written');
 nothing_is_left('calls that read here the second time');
