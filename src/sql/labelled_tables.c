@@ -15,6 +15,7 @@
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -162,4 +163,33 @@ gk_are_labelled_since(const List *tables, Snapshot snapshot)
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(relation, AccessShareLock);
 	return are;
+}
+
+/* True if a transaction that was prepared before the server started has locked a table. */
+static bool
+is_locked_by_prepared(Oid table)
+{
+	LOCKTAG		tag;
+	VirtualTransactionId *holders;
+	int			count;
+	bool		is = false;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, table);
+	holders = GetLockConflicts(&tag, ShareUpdateExclusiveLock, &count);
+	for (int i = 0; i < count; i++)
+		is = is || VirtualTransactionIdIsRecoveredPreparedXact(holders[i]);
+	pfree(holders);
+	return is;
+}
+
+/* True if word may be lost that one of the tables was labelled. */
+bool
+gk_may_have_lost_note(const List *tables)
+{
+	ListCell   *cell;
+
+	foreach(cell, tables)
+		if (is_locked_by_prepared(lfirst_oid(cell)))
+			return true;
+	return false;
 }

@@ -74,6 +74,7 @@ struct GkLabelsTable
 	GkIfExists	if_exists;
 	bool		of_model;
 	bool		made;			/* by this call, and is empty */
+	bool		note_is_lost;	/* perhaps: before the rows are read */
 	GkLabelColumns columns;		/* that will be filled */
 	GkChangesTable *changes;	/* NULL = none */
 	List	   *read;			/* OIDs of tables of the source, if the table is to be made */
@@ -425,7 +426,10 @@ gk_labels_table_check(const GkLabelsSpec *spec)
 	look_up(table);
 	gk_check_maker(&table->output);
 	if (OidIsValid(table->output.relation_id))
+	{
 		check_source(table, spec->source);
+		table->note_is_lost = gk_may_have_lost_note(gk_family_of(table->output.relation_id));
+	}
 	else
 		table->read = gk_source_tables(spec->source);
 	check_changes(table, spec->changes_table);
@@ -683,8 +687,8 @@ is_written_since(const GkLabelsTable *table, Snapshot snapshot)
 	SnapshotData with_own = *snapshot;
 
 	with_own.curcid = GetCurrentCommandId(false);
-	return gk_is_replaced(family, NIL, &with_own) || gk_have_other_rows(family, &with_own) ||
-		gk_are_labelled_since(family, &with_own);
+	return table->note_is_lost || gk_is_replaced(family, NIL, &with_own) ||
+		gk_have_other_rows(family, &with_own) || gk_are_labelled_since(family, &with_own);
 }
 
 /* Raises the error of a table that others have changed since the transaction began. */

@@ -105,5 +105,18 @@ is($node->safe_psql('opened', q{ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO 
 	SELECT string_agg(privilege_type, ' ') FROM pg_class, aclexplode(relacl) WHERE oid = 'gkmeans.labelled_tables'::regclass AND grantee <> relowner}), '', 'default privileges');
 
 $_->quit for $first, $second, $reader;
+
+# A transaction that labelled and was prepared outlives a crash, but not the word that it has left.
+$node->safe_psql('postgres', q{CREATE TABLE moved AS SELECT i AS id, i % 2 * 100 AS x FROM generate_series(1, 20) i; SELECT FROM gkmeans_create_model('m_moved', 'moved', '{x}', 2, id_column => 'id', labels_table => 'labels_of_moved', labels_mode => 'merge');
+	UPDATE moved SET x = 0 WHERE id = 3});
+is($node->safe_psql('postgres', q{BEGIN; UPDATE moved SET x = 100 WHERE id = 3; SELECT updated FROM gkmeans_assign('m_moved'); PREPARE TRANSACTION 'labelled'}), 0, 'the labels are right');
+$node->stop('immediate');
+$node->start;
+my $older = $node->background_psql('postgres');
+start_query($older, q{SELECT updated FROM gkmeans_assign('m_moved')});
+$node->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'labels_of_moved'::regclass)}) or die 'the older call does not wait';
+$node->safe_psql('postgres', q{COMMIT PREPARED 'labelled'});
+like($older->query('SELECT 1'), qr/^0\n/, 'they stay right');
+$older->quit;
 end_server($node);
 done_testing();
