@@ -409,10 +409,9 @@ gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *a
 	Newer		newer = {relation_id, version, asked};
 	ErrorData  *error = NULL;
 
-	if (call->cluster != NULL)
+	/* nodes may read rows again even if this server has read them */
+	if (call->cluster != NULL || !gk_call_is_bound(call))
 		error = gk_try(assign_newer, &newer, true);
-	else if (!gk_call_is_bound(call))
-		assign_newer(&newer);
 	if (error != NULL && !is_of_lock(error))
 		ReThrowError(error);
 	if (error != NULL)

@@ -42,9 +42,9 @@ extern const GkModel *gk_label_source(GkCall *call, Oid relation_id, int version
 /*
  * Where gk_call_write_labels() of a call that makes a version finds newer labels, rows are read
  * anew once the version is written, and labelled by the one that is deployed: the first keeps what
- * the call asks for, before its job ends, and the second labels.  If the call is bound, or a node
- * has to wait too long for a lock, the second leaves the labels as others have written them, with a
- * WARNING, and returns false: the fit is worth more.
+ * the call asks for, before its job ends, and the second labels.  If the call is bound, or the
+ * locks of others stop the reading, the second leaves the labels as others have written them, with
+ * a WARNING, and returns false: the fit is worth more.
  */
 extern void gk_keep_request(const GkCall *call, GkArguments *asked);
 extern bool gk_assign_newer(const GkCall *call, Oid relation_id, int version, GkArguments *asked);
