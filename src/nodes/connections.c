@@ -552,13 +552,20 @@ options_of(const GkNodeSource *node)
 	return options;
 }
 
+/* True if two sources, perhaps of megabytes, are the same: all nodes of a list have one. */
+static bool
+are_same_sources(const char *one, const char *other)
+{
+	return one == other || strcmp(one, other) == 0;
+}
+
 /* True if two nodes would read the same rows, and no source says that they are to be read twice. */
 static bool
 are_same(const GkConnection *one, const GkConnection *other)
 {
 	return !one->node->of_postgres_fdw && strcmp(one->database, other->database) == 0 &&
-		strcmp(one->node->source, other->node->source) == 0 &&
-		strcmp(options_of(one->node), options_of(other->node)) == 0;
+		strcmp(options_of(one->node), options_of(other->node)) == 0 &&
+		are_same_sources(one->node->source, other->node->source);
 }
 
 /* Raises an error if two nodes of a list are the same. */
@@ -571,6 +578,7 @@ check_differences(const GkConnections *connections)
 			const GkConnection *one = &connections->all[i];
 			const GkConnection *other = &connections->all[j];
 
+			CHECK_FOR_INTERRUPTS();
 			if (are_same(one, other))
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
