@@ -3,6 +3,9 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -19,6 +22,7 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -27,6 +31,12 @@
 
 #if PG_VERSION_NUM < 160000
 #define object_aclcheck(class, object, user, mode) pg_namespace_aclcheck(object, user, mode)
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define PRIMARY_KEY_INDEX(relation) RelationGetPrimaryKeyIndex(relation, false)
+#else
+#define PRIMARY_KEY_INDEX(relation) RelationGetPrimaryKeyIndex(relation)
 #endif
 
 /* Opens the extension's table; NULL without it, as before ALTER EXTENSION UPDATE. */
@@ -130,37 +140,39 @@ gk_note_labelled(const List *tables)
 	table_close(relation, NoLock);
 }
 
-/* True if a row of the extension's table is of one of the tables. */
+/* True if a table was labelled since a snapshot was taken: its row was written since. */
 static bool
-is_of(TupleTableSlot *slot, const List *tables)
+is_labelled_since(Relation relation, Oid table, Snapshot snapshot)
 {
-	bool		is_null;
-	Datum		id = slot_getattr(slot, 1, &is_null);
+	Oid			index = PRIMARY_KEY_INDEX(relation);
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		is = false;
 
-	return !is_null && list_member_oid(tables, DatumGetObjectId(id));
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(table));
+	/* no snapshot of a serializable transaction: rows of other tables would conflict with it */
+	scan = systable_beginscan(relation, index, OidIsValid(index), SnapshotSelf, 1, &key);
+	while (!is && HeapTupleIsValid(systable_getnext(scan)))
+		is = !table_tuple_satisfies_snapshot(relation, scan->slot, snapshot);
+	systable_endscan(scan);
+	return is;
 }
 
-/* True if one of the tables was labelled since a snapshot was taken. */
+/* True if one of the tables was labelled since. */
 bool
 gk_are_labelled_since(const List *tables, Snapshot snapshot)
 {
 	Relation	relation = open_table(AccessShareLock);
-	TupleTableSlot *slot;
-	TableScanDesc scan;
 	bool		are = false;
+	ListCell   *cell;
 
 	if (relation == NULL)
 		return false;
-	slot = table_slot_create(relation, NULL);
-	/* no snapshot of a serializable transaction: rows of other tables would conflict with it */
-	scan = table_beginscan(relation, SnapshotSelf, 0, NULL);
-	while (!are && table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
-		are = is_of(slot, tables) && !table_tuple_satisfies_snapshot(relation, slot, snapshot);
+		are = are || is_labelled_since(relation, lfirst_oid(cell), snapshot);
 	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
 	table_close(relation, AccessShareLock);
 	return are;
 }
