@@ -176,6 +176,12 @@ extern int	gk_version_argument(FunctionCallInfo fcinfo, int number);
  */
 extern bool gk_find_head(GkHeads *heads, int version);
 
+/*
+ * Keeps others, also those that lock no model but UPDATE its rows, from changing the row of the
+ * deployed version until the transaction ends.
+ */
+extern void gk_lock_deployed(Relation relation);
+
 /* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
 extern int	gk_deployed_version(Oid relation_id);
 

@@ -549,6 +549,36 @@ gk_find_head(GkHeads *heads, int version)
 	return true;
 }
 
+/* Locks the row of the deployed version, if there is one; false if it was changed meanwhile. */
+static bool
+lock_deployed_row(Relation relation)
+{
+	TupleTableSlot *locked = table_slot_create(relation, NULL);
+	TM_Result	result = TM_Ok;
+	TM_FailureData failure;
+	GkHeads    *heads;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	if (gk_find_head(heads, 0))
+		result = table_tuple_lock(relation, &gk_head(heads)->tts_tid, GetActiveSnapshot(), locked,
+								  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+								  LockWaitBlock, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS,
+								  &failure);
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	ExecDropSingleTupleTableSlot(locked);
+	return result != TM_Updated && result != TM_Deleted;
+}
+
+/* Keeps others from changing the deployed version of a model until the transaction ends. */
+void
+gk_lock_deployed(Relation relation)
+{
+	while (!lock_deployed_row(relation))
+		CHECK_FOR_INTERRUPTS();
+}
+
 /* The version that is deployed by now; -1 if the model is gone. */
 int
 gk_deployed_version(Oid relation_id)

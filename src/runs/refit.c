@@ -255,6 +255,8 @@ begin_refit(Refit *refit, int version)
 		gk_check_published(spec->model, CMD_DELETE);
 	refit->definition = gk_model_definition(refit->relation);
 	gk_use_definition_path(refit->definition);
+	/* names that others give its clusters by UPDATE would be lost: let them wait */
+	gk_lock_deployed(refit->relation);
 	read_deployed(refit);
 	define(refit);
 	compare_definition(refit);
