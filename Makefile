@@ -135,7 +135,7 @@ folders:
 .PHONY: folders
 
 SCRIPTS = $(addprefix $(srcdir)/sql/, gkmeans.sql models.sql scoring.sql evaluate.sql runs.sql views.sql \
-	pictures.sql progress.sql nodes.sql)
+	pictures.sql progress.sql nodes.sql privileges.sql)
 sql/$(EXTENSION)--$(EXTENSION_VERSION).sql: $(SCRIPTS)
 	@mkdir -p $(@D)
 	cat $(SCRIPTS) > $@

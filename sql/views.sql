@@ -194,21 +194,6 @@ CREATE UNLOGGED TABLE gkmeans.labelled_tables (
     labelled_at timestamptz NOT NULL
 ) USING heap;
 
--- whoever has privileges on it by default could run functions as its owner, or keep others waiting
-DO $$
-DECLARE
-    role record;
-BEGIN
-    FOR role IN
-        SELECT DISTINCT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS name
-        FROM pg_class c, aclexplode(c.relacl) a
-        WHERE c.oid = 'gkmeans.labelled_tables'::regclass AND a.grantee <> c.relowner
-    LOOP
-        EXECUTE format('REVOKE ALL ON gkmeans.labelled_tables FROM %s CASCADE', role.name);
-    END LOOP;
-END
-$$;
-
 COMMENT ON TABLE gkmeans.labelled_tables
 IS 'internal: when calls labelled a table, for calls that have read older rows';
 COMMENT ON COLUMN gkmeans.labelled_tables.table_id IS 'labels table, or a partition or child of one, in pg_class';

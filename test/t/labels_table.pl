@@ -99,10 +99,14 @@ answer($first, 'COMMIT');
 is(answer($reader, $snapshot), '3000|0', 'a reader after MERGE sees the labels');
 is(answer($second, "$snapshot; COMMIT"), '3000|3000', 'an older snapshot sees what it saw');
 
-# Default privileges open the extension's own table to nobody.
+# Default privileges open what is the extension's own to nobody.
 $node->safe_psql('postgres', 'CREATE DATABASE opened; CREATE ROLE "an app"');
-is($node->safe_psql('opened', q{ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO "an app", PUBLIC; CREATE EXTENSION gkmeans;
-	SELECT string_agg(privilege_type, ' ') FROM pg_class, aclexplode(relacl) WHERE oid = 'gkmeans.labelled_tables'::regclass AND grantee <> relowner}), '', 'default privileges');
+is($node->safe_psql('opened', q{ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO "an app", PUBLIC; ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO "an app"; ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO "an app", PUBLIC;
+	CREATE EXTENSION gkmeans;
+	SELECT string_agg(privilege_type, ' ') FROM pg_class, aclexplode(relacl) WHERE oid = 'gkmeans.labelled_tables'::regclass AND grantee <> relowner}), '', 'default privileges: tables');
+is($node->safe_psql('opened', q{SELECT count(*) FILTER (WHERE has_function_privilege('an app', oid, 'EXECUTE')), count(*) FROM pg_proc WHERE proname ~ '^(_gkmeans_feed_|gkmeans_node_)'}), '0|14', 'functions');
+is($node->safe_psql('opened', q{SELECT bool_and(has_function_privilege('an app', oid, 'EXECUTE')) FROM pg_proc WHERE proname ~ '^gkmeans_(fit|assign)'}), 't', 'but those that are for all');
+is($node->safe_psql('opened', q{SELECT has_schema_privilege('an app', 'gkmeans', 'USAGE'), has_schema_privilege('an app', 'gkmeans', 'CREATE')}), 't|f', 'schemas');
 
 $_->quit for $first, $second, $reader;
 
