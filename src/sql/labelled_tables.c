@@ -77,6 +77,36 @@ is_plain(Relation relation)
 		relation->rd_rules == NULL && !relation->rd_rel->relrowsecurity;
 }
 
+/* True if a table has a row, which was written since a snapshot was taken unless that is NULL. */
+static bool
+has_row(Relation relation, Oid table, Snapshot since)
+{
+	Oid			index = PRIMARY_KEY_INDEX(relation);
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		has = false;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(table));
+	/* no snapshot of a serializable transaction: rows of other tables would conflict with it */
+	scan = systable_beginscan(relation, index, OidIsValid(index), SnapshotSelf, 1, &key);
+	while (!has && HeapTupleIsValid(systable_getnext(scan)))
+		has = since == NULL || !table_tuple_satisfies_snapshot(relation, scan->slot, since);
+	systable_endscan(scan);
+	return has;
+}
+
+/* True if all of the tables have one. */
+static bool
+have_rows(Relation relation, const List *tables)
+{
+	ListCell   *cell;
+
+	foreach(cell, tables)
+		if (!has_row(relation, lfirst_oid(cell), NULL))
+			return false;
+	return true;
+}
+
 /* The OIDs of tables as an array. */
 static Datum
 array_of(const List *tables)
@@ -102,10 +132,15 @@ run(const char *command, int expected, Datum tables)
 		elog(ERROR, "could not note labels: %s", SPI_result_code_string(code));
 }
 
-/* Writes tables into the extension's table, as its owner, and deletes those that are gone. */
+/*
+ * Writes tables into the extension's table, as its owner.  Those that are gone are deleted when
+ * others come: to look for them reads all rows, also the dead ones that a long transaction leaves.
+ */
 static void
-write_down(Relation relation, Datum tables)
+write_down(Relation relation, const List *noted)
 {
+	Datum		tables = array_of(noted);
+	bool		is_growing = !have_rows(relation, noted);
 	Oid			user;
 	int			context;
 
@@ -117,7 +152,7 @@ write_down(Relation relation, Datum tables)
 		" ON CONFLICT (table_id) DO UPDATE SET labelled_at = excluded.labelled_at",
 		SPI_OK_INSERT, tables);
 	/* nobody waits for another who deletes them, but a transaction with one snapshot would fail */
-	if (!IsolationUsesXactSnapshot())
+	if (is_growing && !IsolationUsesXactSnapshot())
 		run("DELETE FROM gkmeans.labelled_tables WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
 			"SELECT l.ctid FROM gkmeans.labelled_tables AS l"
 			" WHERE l.table_id OPERATOR(pg_catalog.<>) ALL ($1) AND NOT EXISTS (SELECT"
@@ -136,29 +171,11 @@ gk_note_labelled(const List *tables)
 	if (relation == NULL)
 		return;
 	if (is_plain(relation) && is_writable(relation))
-		write_down(relation, array_of(tables));
+		write_down(relation, tables);
 	table_close(relation, NoLock);
 }
 
-/* True if a table was labelled since a snapshot was taken: its row was written since. */
-static bool
-is_labelled_since(Relation relation, Oid table, Snapshot snapshot)
-{
-	Oid			index = PRIMARY_KEY_INDEX(relation);
-	ScanKeyData key;
-	SysScanDesc scan;
-	bool		is = false;
-
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(table));
-	/* no snapshot of a serializable transaction: rows of other tables would conflict with it */
-	scan = systable_beginscan(relation, index, OidIsValid(index), SnapshotSelf, 1, &key);
-	while (!is && HeapTupleIsValid(systable_getnext(scan)))
-		is = !table_tuple_satisfies_snapshot(relation, scan->slot, snapshot);
-	systable_endscan(scan);
-	return is;
-}
-
-/* True if one of the tables was labelled since. */
+/* True if one of the tables was labelled since a snapshot was taken. */
 bool
 gk_are_labelled_since(const List *tables, Snapshot snapshot)
 {
@@ -171,7 +188,7 @@ gk_are_labelled_since(const List *tables, Snapshot snapshot)
 	foreach(cell, tables)
 	{
 		CHECK_FOR_INTERRUPTS();
-		are = are || is_labelled_since(relation, lfirst_oid(cell), snapshot);
+		are = are || has_row(relation, lfirst_oid(cell), snapshot);
 	}
 	table_close(relation, AccessShareLock);
 	return are;

@@ -185,7 +185,8 @@ SELECT gkmeans_assign('own_model', labels_table => 'gone');
 SELECT 'gone'::regclass::oid AS gone \gset
 SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = :gone), 1::bigint, 'a table that will be dropped');
 DROP TABLE gone;
-SELECT gkmeans_assign('own_model');
+CREATE TABLE next (id int PRIMARY KEY, cluster_id int);
+SELECT gkmeans_assign('own_model', labels_table => 'next');
 SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = :gone), 0::bigint, 'which is forgotten');
 SELECT is((SELECT count(*) FROM gkmeans.labelled_tables WHERE table_id = 'own_labels'::regclass), 1::bigint, 'a call notes which table it has labelled');
 CREATE FUNCTION run_as_owner() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'this ran as %', current_user; END $$;

@@ -110,6 +110,21 @@ is($node->safe_psql('opened', q{SELECT has_schema_privilege('an app', 'gkmeans',
 
 $_->quit for $first, $second, $reader;
 
+# What a long transaction of others leaves in the extension's table costs calls nothing.
+$node->safe_psql('postgres', q{CREATE TABLE few AS SELECT i AS id, i % 2 AS x FROM generate_series(1, 4) i; CREATE TABLE many (id int PRIMARY KEY, cluster_id int) PARTITION BY RANGE (id);
+	DO $$ BEGIN FOR i IN 0 .. 199 LOOP EXECUTE format('CREATE TABLE many_%s PARTITION OF many FOR VALUES FROM (%s) TO (%s)', i, i, i + 1); END LOOP; END $$;
+	SELECT FROM gkmeans_create_model('m_few', 'few', '{x}', 2, id_column => 'id', labels_table => 'labels_of_few'); SELECT gkmeans_assign('m_few')});
+my $long = $node->background_psql('postgres');
+$long->query_safe(q{BEGIN; SELECT count(gkmeans_assign('m_few', labels_table => 'many')) FROM generate_series(1, 30)});
+my $blocks = q{SELECT heap_blks_read + heap_blks_hit FROM pg_statio_all_tables WHERE relid = 'gkmeans.labelled_tables'::regclass};
+my $call = q{SELECT FROM gkmeans_assign('m_few'); SELECT pg_stat_force_next_flush()};
+$node->safe_psql('postgres', $call);
+my $blocks_before = $node->safe_psql('postgres', $blocks);
+$node->safe_psql('postgres', $call);
+my $blocks_of_all = $node->safe_psql('postgres', q{SELECT pg_relation_size('gkmeans.labelled_tables') / 8192});
+cmp_ok($node->safe_psql('postgres', $blocks) - $blocks_before, '<', $blocks_of_all, "not all of $blocks_of_all blocks are read");
+$long->quit;
+
 # A transaction that labelled and was prepared outlives a crash, but not the word that it has left.
 $node->safe_psql('postgres', q{CREATE TABLE moved AS SELECT i AS id, i % 2 * 100 AS x FROM generate_series(1, 20) i; SELECT FROM gkmeans_create_model('m_moved', 'moved', '{x}', 2, id_column => 'id', labels_table => 'labels_of_moved', labels_mode => 'merge');
 	UPDATE moved SET x = 0 WHERE id = 3});
