@@ -549,33 +549,42 @@ gk_find_head(GkHeads *heads, int version)
 	return true;
 }
 
-/* Locks the row of the deployed version, if there is one; false if it was changed meanwhile. */
+/* Locks a head row, as UPDATE does; false if others have changed it. */
 static bool
-lock_deployed_row(Relation relation)
+lock_head(Relation relation, TupleTableSlot *head, TupleTableSlot *locked)
+{
+	TM_FailureData failure;
+	TM_Result	result = table_tuple_lock(relation, &head->tts_tid, GetActiveSnapshot(), locked,
+										  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+										  LockWaitBlock, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS,
+										  &failure);
+
+	return result != TM_Updated && result != TM_Deleted;
+}
+
+/* Locks the rows of deployed versions, of several where an index was dropped; false likewise. */
+static bool
+lock_deployed_rows(Relation relation)
 {
 	TupleTableSlot *locked = table_slot_create(relation, NULL);
-	TM_Result	result = TM_Ok;
-	TM_FailureData failure;
+	bool		are_same = true;
 	GkHeads    *heads;
 
 	PushActiveSnapshot(GetLatestSnapshot());
 	heads = gk_begin_heads(relation);
-	if (gk_find_head(heads, 0))
-		result = table_tuple_lock(relation, &gk_head(heads)->tts_tid, GetActiveSnapshot(), locked,
-								  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
-								  LockWaitBlock, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS,
-								  &failure);
+	while (are_same && gk_next_head(heads))
+		are_same = !is_head_of(heads, 0) || lock_head(relation, gk_head(heads), locked);
 	gk_end_heads(heads);
 	PopActiveSnapshot();
 	ExecDropSingleTupleTableSlot(locked);
-	return result != TM_Updated && result != TM_Deleted;
+	return are_same;
 }
 
 /* Keeps others from changing the deployed version of a model until the transaction ends. */
 void
 gk_lock_deployed(Relation relation)
 {
-	while (!lock_deployed_row(relation))
+	while (!lock_deployed_rows(relation))
 		CHECK_FOR_INTERRUPTS();
 }
 

@@ -255,6 +255,8 @@ gk_withdraw_deployed(Oid relation_id)
 {
 	Relation	relation = gk_open_model(relation_id);
 
+	/* others may be deploying another by UPDATE, which this one would not see */
+	gk_lock_deployed(relation);
 	gk_change_model(relation_id, psprintf("UPDATE %s SET deployed = NULL WHERE deployed",
 										  gk_quoted_model_name(relation_id)),
 					SPI_OK_UPDATE, 0, NULL, NULL);

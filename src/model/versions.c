@@ -139,6 +139,8 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 	change->relation = gk_open_model_to_change(relation_id);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
+	/* who deploys by UPDATE withdraws that version first */
+	gk_lock_deployed(change->relation);
 	read_versions(change);
 }
 
@@ -313,7 +315,7 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
-/* Deletes versions; returns how many: triggers may keep some. */
+/* Deletes versions; returns how many: triggers, or others who deploy by UPDATE, may keep some. */
 static int
 delete_versions(const Change *change, ArrayType *numbers)
 {
@@ -325,6 +327,7 @@ delete_versions(const Change *change, ArrayType *numbers)
 
 	gk_change_model(relation_id,
 					psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
+							 " AND deployed IS NOT TRUE"
 							 " RETURNING group_no OPERATOR(pg_catalog.=) 0"
 							 " AND part OPERATOR(pg_catalog.=) 0",
 							 gk_quoted_model_name(relation_id)),
