@@ -448,7 +448,7 @@ beginning(const GkNodeSource *node, int lock_timeout)
 						   "SELECT e.extversion, COALESCE(o.rolsuper"
 						   " OR o.oid OPERATOR(pg_catalog.=) e.extowner"
 						   " OR o.rolname OPERATOR(pg_catalog.=) CURRENT_USER, false),"
-						   " pg_catalog.concat_ws(' ',"
+						   " pg_catalog.format('%s %s %I %I',"
 						   " pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time()),"
 						   " pg_catalog.current_setting('port'), pg_catalog.current_database(),"
 						   " SESSION_USER)"

@@ -422,6 +422,11 @@ like(failure("SET gkmeans.nodes = 'a, nowhere'; $query"), qr/server "nowhere" do
 	my ($host, $port) = ($node{a}->host, $node{a}->port);
 	sql("CREATE SERVER again FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER again");
 	like(failure("SET gkmeans.nodes = 'b, again, a'; $query"), qr/nodes "a" and "again" are the same database/, 'two servers that are the same database');
+	$node{a}->safe_psql('postgres', 'CREATE DATABASE spaced; CREATE DATABASE "spaced out"; CREATE ROLE "out late" SUPERUSER LOGIN; CREATE ROLE late SUPERUSER LOGIN');
+	$node{a}->safe_psql($_, 'CREATE EXTENSION gkmeans; CREATE TABLE spaced AS SELECT i AS x FROM generate_series(1, 5) i') for 'spaced', 'spaced out';
+	sql("CREATE TABLE spaced (x int); CREATE SERVER spaced FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'spaced'); CREATE USER MAPPING FOR CURRENT_USER SERVER spaced OPTIONS (user 'out late');
+		CREATE SERVER spaced_out FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'spaced out'); CREATE USER MAPPING FOR CURRENT_USER SERVER spaced_out OPTIONS (user 'late')");
+	is(sql("SET gkmeans.nodes = 'spaced, spaced_out'; SELECT sum(size) FROM gkmeans_fit('spaced', '{x}', 2)"), 10, 'names with spaces are told apart');
 }
 sql('CREATE FOREIGN DATA WRAPPER other; CREATE SERVER strange FOREIGN DATA WRAPPER other; CREATE USER MAPPING FOR CURRENT_USER SERVER strange');
 like(failure("SET gkmeans.nodes = 'strange'; $query"), qr/foreign server "strange" cannot be a node/, 'a server of another wrapper');
