@@ -304,6 +304,8 @@ add_scans(Scans *scans, const Plan *plan, const List *numbers)
 	ListCell   *cell;
 
 	check_stack_depth();
+	/* a plan may have thousands, of up to 1600 columns each */
+	CHECK_FOR_INTERRUPTS();
 	if (scans->reason != NULL)
 		return;
 	while (!computes(plan) && (below = passed_on(plan, &numbers)) != NULL)
