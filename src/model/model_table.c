@@ -562,29 +562,41 @@ lock_head(Relation relation, TupleTableSlot *head, TupleTableSlot *locked)
 	return result != TM_Updated && result != TM_Deleted;
 }
 
-/* Locks the rows of deployed versions, of several where an index was dropped; false likewise. */
+/* Locks the rows of deployed versions, or of all, and counts them; false likewise. */
 static bool
-lock_deployed_rows(Relation relation)
+lock_heads(Relation relation, bool all, int *count)
 {
 	TupleTableSlot *locked = table_slot_create(relation, NULL);
 	bool		are_same = true;
 	GkHeads    *heads;
 
+	*count = 0;
 	PushActiveSnapshot(GetLatestSnapshot());
 	heads = gk_begin_heads(relation);
 	while (are_same && gk_next_head(heads))
-		are_same = !is_head_of(heads, 0) || lock_head(relation, gk_head(heads), locked);
+	{
+		if (!all && !is_head_of(heads, 0))
+			continue;
+		are_same = lock_head(relation, gk_head(heads), locked);
+		(*count)++;
+	}
 	gk_end_heads(heads);
 	PopActiveSnapshot();
 	ExecDropSingleTupleTableSlot(locked);
 	return are_same;
 }
 
-/* Keeps others from changing the deployed version of a model until the transaction ends. */
+/*
+ * Keeps others from changing the deployed version of a model until the transaction ends: of
+ * several, where an index was dropped, all.  If there is none, any row may be about to become it.
+ */
 void
 gk_lock_deployed(Relation relation)
 {
-	while (!lock_deployed_rows(relation))
+	int			count;
+
+	while (!lock_heads(relation, false, &count) ||
+		   (count == 0 && !lock_heads(relation, true, &count)))
 		CHECK_FOR_INTERRUPTS();
 }
 
