@@ -17,11 +17,11 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "gpu_slots.h"
 #include "job.h"
+#include "seconds.h"
 #include "settings.h"
 
 /*
@@ -246,22 +246,22 @@ check_deadlock(void)
 static bool
 wait_for_slot(void)
 {
-	TimestampTz begin = GetCurrentTimestamp();
-	TimestampTz checked = begin;
+	instr_time	begin;
+	instr_time	checked;
 	bool		taken;
 
+	INSTR_TIME_SET_CURRENT(begin);
+	checked = begin;
 	if (!wait_in_queue())
 		return false;
 	while (!(taken = take_free_slot()))
 	{
-		TimestampTz now = GetCurrentTimestamp();
-
-		if (gk_queue_timeout_ms > 0 && TimestampDifferenceExceeds(begin, now, gk_queue_timeout_ms))
+		if (gk_queue_timeout_ms > 0 && gk_seconds_since(begin) * 1000 >= gk_queue_timeout_ms)
 			break;
-		if (TimestampDifferenceExceeds(checked, now, DeadlockTimeout))
+		if (gk_seconds_since(checked) * 1000 >= DeadlockTimeout)
 		{
 			check_deadlock();
-			checked = now;
+			INSTR_TIME_SET_CURRENT(checked);
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 POLL_MILLISECONDS, PG_WAIT_LOCK | LOCKTAG_ADVISORY);

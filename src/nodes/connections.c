@@ -15,12 +15,12 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "connections.h"
 #include "engine_error.h"
 #include "library.h"
+#include "seconds.h"
 
 /* The most bytes of a text of an answer; half of what a text here may have. */
 #define MOST_TEXT ((size_t) MaxAllocSize / 2)
@@ -294,16 +294,16 @@ gk_answer_value(const GkConnections *connections, const GkConnection *one, int c
 	return OidReceiveFunctionCall(function, &buffer, parameter, -1);
 }
 
-/* How long a node may take to connect, in milliseconds. */
+/* How many seconds a node may take to connect. */
 static int
-connect_milliseconds(const GkNodeSource *node)
+connect_seconds(const GkNodeSource *node)
 {
 	int			seconds = CONNECT_SECONDS;
 
 	for (int i = 0; node->keywords[i] != NULL; i++)
 		if (strcmp(node->keywords[i], "connect_timeout") == 0 && atoi(node->values[i]) > 0)
 			seconds = Min(atoi(node->values[i]), 3600);
-	return seconds * 1000;
+	return seconds;
 }
 
 /* Begins to connect to a node. */
@@ -349,7 +349,7 @@ begin_connection(GkConnections *connections, GkConnection *one)
 
 /* True if a node is connected; raises an error if that failed, or takes too long. */
 static bool
-is_connected(GkConnections *connections, GkConnection *one, TimestampTz begin)
+is_connected(GkConnections *connections, GkConnection *one, instr_time begin)
 {
 	GkLinkState state = connections->links->advance(one->link);
 
@@ -357,12 +357,12 @@ is_connected(GkConnections *connections, GkConnection *one, TimestampTz begin)
 		return true;
 	if (state != GK_LINK_BUSY)
 		raise_error(connections, one, true);
-	if (TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), connect_milliseconds(one->node)))
+	if (gk_seconds_since(begin) > connect_seconds(one->node))
 		ereport(ERROR,
 				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 				 errmsg("could not connect to node \"%s\"", one->node->name),
 				 errdetail("The node did not answer within %d seconds.",
-						   connect_milliseconds(one->node) / 1000)));
+						   connect_seconds(one->node))));
 	return false;
 }
 
@@ -466,7 +466,7 @@ beginning(const GkNodeSource *node, int lock_timeout)
  * one that does nothing while others are still being connected.
  */
 static bool
-has_begun(GkConnections *connections, GkConnection *one, TimestampTz begin)
+has_begun(GkConnections *connections, GkConnection *one, instr_time begin)
 {
 	if (!one->is_connected && is_connected(connections, one, begin))
 	{
@@ -481,8 +481,9 @@ has_begun(GkConnections *connections, GkConnection *one, TimestampTz begin)
 static void
 begin_sessions(GkConnections *connections)
 {
-	TimestampTz begin = GetCurrentTimestamp();
+	instr_time	begin;
 
+	INSTR_TIME_SET_CURRENT(begin);
 	for (;;)
 	{
 		bool		all = true;
