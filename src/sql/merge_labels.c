@@ -56,7 +56,8 @@ raise_no_index(Oid relation_id, const char *id_name, const char *argument)
 			(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 			 errmsg("table \"%s\" has no unique index on \"%s\" alone",
 					get_rel_name(relation_id), id_name),
-			 errdetail("Labels are merged by their id."),
+			 errdetail("Labels are merged by their id. An index that is deferrable, partial or "
+					   "invalid does not count."),
 			 errhint("Make one, or write %s => 'delete' to replace all rows, without a "
 					 "changes_table.", argument)));
 }
