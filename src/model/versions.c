@@ -50,7 +50,6 @@ typedef struct Change
 	int			count;
 	Version    *versions;
 	const Version *deployed;	/* NULL = none */
-	bool		is_ambiguous;	/* there are others that are deployed as well */
 } Change;
 
 /* Reads the facts of a head row. */
@@ -94,25 +93,15 @@ read_versions(Change *change)
 	gk_end_heads(heads);
 	PopActiveSnapshot();
 	for (int i = 0; i < change->count; i++)
-	{
-		if (!change->versions[i].deployed)
-			continue;
-		change->is_ambiguous = change->deployed != NULL;
-		change->deployed = &change->versions[i];
-	}
+		if (change->versions[i].deployed)
+			change->deployed = &change->versions[i];
 }
 
 /* Raises XX001 if several versions are deployed, which the unique index keeps from happening. */
 static void
 check_one_is_deployed(const Change *change)
 {
-	if (change->is_ambiguous)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("model \"%s\" has several deployed versions",
-						gk_model_name(change->relation)),
-				 errhint("Deploy one of them with gkmeans_deploy(), and re-create the unique index "
-						 "on ((true)) WHERE deployed.")));
+	(void) gk_deployed_version(RelationGetRelid(change->relation));
 }
 
 /* Raises 42501 unless the current user has a privilege on a model, or on some of its columns. */
@@ -152,31 +141,6 @@ end_change(Change *change)
 	relation_close(change->relation, NoLock);
 }
 
-/* Updates the head row of a version; $2 is a value of a type, if there is one. */
-static void
-update_version(const Change *change, int version, const char *set, Oid type, Datum value)
-{
-	Oid			types[2] = {INT4OID, type};
-	Datum		values[2] = {Int32GetDatum(version), value};
-	Oid			relation_id = RelationGetRelid(change->relation);
-
-	gk_change_model(relation_id,
-					psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
-							 " AND group_no OPERATOR(pg_catalog.=) 0"
-							 " AND part OPERATOR(pg_catalog.=) 0",
-							 gk_quoted_model_name(relation_id), set),
-					SPI_OK_UPDATE, type == InvalidOid ? 1 : 2, types, values);
-	if (SPI_processed == 0)
-		gk_check_is_seen(change->relation, version);
-	if (SPI_processed != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("version %d of model \"%s\" was not changed", version,
-						gk_model_name(change->relation)),
-				 errdetail("The UPDATE changed %llu rows instead of one.",
-						   (unsigned long long) SPI_processed)));
-}
-
 /* Raises the error that there is no such version, by what read_versions() has seen. */
 __attribute__((noreturn))
 static void
@@ -195,6 +159,44 @@ find_version(const Change *change, int number)
 			return &change->versions[i];
 
 	raise_no_version(change, number == 0 ? GK_VERSION_ZERO : number);
+}
+
+/* Raises an error if others have deleted a version meanwhile, or one that is there is too new. */
+static void
+check_is_there(const Change *change, int number)
+{
+	Change		now = {.relation = change->relation};
+
+	gk_check_is_seen(change->relation, number);
+	read_versions(&now);
+	(void) find_version(&now, number);
+}
+
+/* Updates the head row of a version; $2 is a value of a type, if there is one. */
+static void
+update_version(const Change *change, int version, const char *set, Oid type, Datum value)
+{
+	Oid			types[2] = {INT4OID, type};
+	Datum		values[2] = {Int32GetDatum(version), value};
+	Oid			relation_id = RelationGetRelid(change->relation);
+	uint64		changed;
+
+	gk_change_model(relation_id,
+					psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
+							 " AND group_no OPERATOR(pg_catalog.=) 0"
+							 " AND part OPERATOR(pg_catalog.=) 0",
+							 gk_quoted_model_name(relation_id), set),
+					SPI_OK_UPDATE, type == InvalidOid ? 1 : 2, types, values);
+	changed = SPI_processed;
+	if (changed == 0)
+		check_is_there(change, version);
+	if (changed != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("version %d of model \"%s\" was not changed", version,
+						gk_model_name(change->relation)),
+				 errdetail("The UPDATE changed %llu rows instead of one.",
+						   (unsigned long long) changed)));
 }
 
 /* The version that was deployed before the current one; NULL if there is none. */
