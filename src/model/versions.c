@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -231,6 +232,32 @@ tell_of_labels(const Change *change, int version)
 			 errhint("Call gkmeans_assign() to write those of version %d.", version)));
 }
 
+/* Raises 40001 if a version is deployed, but not as the transaction sees it. */
+static void
+check_is_deployed(const Change *change, int number)
+{
+	bool		is = !IsolationUsesXactSnapshot();
+	GkHeads    *heads;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	heads = gk_begin_heads(change->relation);
+	while (!is && gk_next_head(heads))
+	{
+		Version		version;
+
+		read_version(change->relation, gk_head(heads), &version);
+		is = version.number == number && version.deployed;
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	if (!is)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Version %d of model \"%s\" was deployed after this transaction began.",
+						   number, gk_model_name(change->relation))));
+}
+
 /* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
@@ -248,7 +275,9 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 		if (change.versions[i].deployed && &change.versions[i] != version)
 			update_version(&change, change.versions[i].number, "deployed = NULL",
 						   InvalidOid, 0);
-	if (!version->deployed)
+	if (version->deployed)
+		check_is_deployed(&change, version->number);
+	else
 	{
 		update_version(&change, version->number,
 					   "deployed = true, deployed_by = current_user, deployed_at = $2",
@@ -327,12 +356,13 @@ delete_versions(const Change *change, ArrayType *numbers)
 	int			count = 0;
 	bool		is_null;
 
+	/* with one snapshot, a row that has become another since is an error, and may not be seen so */
 	gk_change_model(relation_id,
-					psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
-							 " AND deployed IS NOT TRUE"
+					psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)%s"
 							 " RETURNING group_no OPERATOR(pg_catalog.=) 0"
 							 " AND part OPERATOR(pg_catalog.=) 0",
-							 gk_quoted_model_name(relation_id)),
+							 gk_quoted_model_name(relation_id),
+							 IsolationUsesXactSnapshot() ? "" : " AND deployed IS NOT TRUE"),
 					SPI_OK_DELETE_RETURNING, 1, &type, &value);
 	for (uint64 i = 0; i < SPI_processed; i++)
 		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,

@@ -451,10 +451,11 @@ explain_lock(void *arg)
 
 	if (geterrcode() == ERRCODE_T_R_DEADLOCK_DETECTED)
 		errhint("Another session has locked the table and waits for this transaction: it replaces "
-				"labels, or runs REINDEX CONCURRENTLY or CREATE INDEX CONCURRENTLY. Begin "
-				"transactions that read or insert labels before they write them with \"LOCK TABLE "
-				"%s IN SHARE UPDATE EXCLUSIVE MODE\", and run those commands while nothing writes "
-				"labels.", table->output.name);
+				"labels, changes the model after it has written labels, or runs REINDEX "
+				"CONCURRENTLY or CREATE INDEX CONCURRENTLY. Begin transactions that read or insert "
+				"labels before they write them with \"LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE "
+				"MODE\", and run those commands while nothing writes labels.",
+				table->output.name);
 }
 
 /*
