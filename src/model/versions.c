@@ -72,15 +72,15 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	version->k = is_null ? 0 : DatumGetInt32(value);
 }
 
-/* Reads all committed versions. */
+/* Reads all versions that a snapshot sees. */
 static void
-read_versions(Change *change)
+read_versions(Change *change, Snapshot snapshot)
 {
 	int			room = 16;
 	GkHeads    *heads;
 
 	change->versions = palloc(room * sizeof(Version));
-	PushActiveSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(snapshot);
 	heads = gk_begin_heads(change->relation);
 	while (gk_next_head(heads))
 	{
@@ -96,6 +96,40 @@ read_versions(Change *change)
 	for (int i = 0; i < change->count; i++)
 		if (change->versions[i].deployed)
 			change->deployed = &change->versions[i];
+}
+
+/* The order of versions: the newest first. */
+static int
+compare_versions(const void *a, const void *b, void *argument)
+{
+	int			left = ((const Version *) a)->number;
+	int			right = ((const Version *) b)->number;
+
+	return (left < right) - (left > right);
+}
+
+/* Raises 40001 if the transaction sees other versions than there are, or another one deployed. */
+static void
+check_snapshot(const Change *change)
+{
+	Size		size = change->count * sizeof(Version);
+	Version    *now = memcpy(palloc_extended(size + 1, MCXT_ALLOC_HUGE), change->versions, size);
+	Change		seen = {.relation = change->relation};
+	bool		is_same;
+
+	read_versions(&seen, GetTransactionSnapshot());
+	is_same = seen.count == change->count;
+	qsort_interruptible(now, change->count, sizeof(Version), compare_versions, NULL);
+	qsort_interruptible(seen.versions, seen.count, sizeof(Version), compare_versions, NULL);
+	for (int i = 0; is_same && i < seen.count; i++)
+		is_same = seen.versions[i].number == now[i].number &&
+			seen.versions[i].deployed == now[i].deployed;
+	if (!is_same)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Versions of model \"%s\" were made, deployed or deleted after this "
+						   "transaction began.", gk_model_name(change->relation))));
 }
 
 /* Raises XX001 if several versions are deployed, which the unique index keeps from happening. */
@@ -131,7 +165,9 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 		elog(ERROR, "could not connect to SPI");
 	/* who deploys by UPDATE withdraws that version first */
 	gk_lock_deployed(change->relation);
-	read_versions(change);
+	read_versions(change, GetLatestSnapshot());
+	if (IsolationUsesXactSnapshot())
+		check_snapshot(change);
 }
 
 /* Ends the change. */
@@ -169,7 +205,7 @@ check_is_there(const Change *change, int number)
 	Change		now = {.relation = change->relation};
 
 	gk_check_is_seen(change->relation, number);
-	read_versions(&now);
+	read_versions(&now, GetLatestSnapshot());
 	(void) find_version(&now, number);
 }
 
@@ -232,32 +268,6 @@ tell_of_labels(const Change *change, int version)
 			 errhint("Call gkmeans_assign() to write those of version %d.", version)));
 }
 
-/* Raises 40001 if a version is deployed, but not as the transaction sees it. */
-static void
-check_is_deployed(const Change *change, int number)
-{
-	bool		is = !IsolationUsesXactSnapshot();
-	GkHeads    *heads;
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	heads = gk_begin_heads(change->relation);
-	while (!is && gk_next_head(heads))
-	{
-		Version		version;
-
-		read_version(change->relation, gk_head(heads), &version);
-		is = version.number == number && version.deployed;
-	}
-	gk_end_heads(heads);
-	PopActiveSnapshot();
-	if (!is)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("Version %d of model \"%s\" was deployed after this transaction began.",
-						   number, gk_model_name(change->relation))));
-}
-
 /* SQL: deploys a version; returns the one deployed before. */
 Datum
 gkmeans_deploy(PG_FUNCTION_ARGS)
@@ -275,9 +285,7 @@ gkmeans_deploy(PG_FUNCTION_ARGS)
 		if (change.versions[i].deployed && &change.versions[i] != version)
 			update_version(&change, change.versions[i].number, "deployed = NULL",
 						   InvalidOid, 0);
-	if (version->deployed)
-		check_is_deployed(&change, version->number);
-	else
+	if (!version->deployed)
 	{
 		update_version(&change, version->number,
 					   "deployed = true, deployed_by = current_user, deployed_at = $2",
@@ -318,16 +326,6 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	tell_of_labels(&change, number);
 	end_change(&change);
 	PG_RETURN_INT32(number);
-}
-
-/* The order of versions: the newest first. */
-static int
-compare_versions(const void *a, const void *b, void *argument)
-{
-	int			left = ((const Version *) a)->number;
-	int			right = ((const Version *) b)->number;
-
-	return (left < right) - (left > right);
 }
 
 /* The numbers of the versions to be deleted, as an array. */
