@@ -302,7 +302,7 @@ gk_update_draft(const GkDraft *draft, Oid relation_id, int version)
 
 	check_size(draft);
 	initStringInfo(&command);
-	appendStringInfo(&command, "UPDATE %s SET ", gk_quoted_model_name(relation_id));
+	appendStringInfo(&command, "UPDATE ONLY %s SET ", gk_quoted_model_name(relation_id));
 	for (int i = 0; i < GK_MODEL_ATTRIBUTES; i++)
 	{
 		Form_pg_attribute attribute = TupleDescAttr(draft->descriptor, i);

@@ -257,7 +257,7 @@ gk_withdraw_deployed(Oid relation_id)
 
 	/* others may be deploying another by UPDATE, which this one would not see */
 	gk_lock_deployed(relation);
-	gk_change_model(relation_id, psprintf("UPDATE %s SET deployed = NULL WHERE deployed",
+	gk_change_model(relation_id, psprintf("UPDATE ONLY %s SET deployed = NULL WHERE deployed",
 										  gk_quoted_model_name(relation_id)),
 					SPI_OK_UPDATE, 0, NULL, NULL);
 	/* a second deployed version would be an error of the unique index */

@@ -219,7 +219,7 @@ update_version(const Change *change, int version, const char *set, Oid type, Dat
 	uint64		changed;
 
 	gk_change_model(relation_id,
-					psprintf("UPDATE %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
+					psprintf("UPDATE ONLY %s SET %s WHERE version OPERATOR(pg_catalog.=) $1"
 							 " AND group_no OPERATOR(pg_catalog.=) 0"
 							 " AND part OPERATOR(pg_catalog.=) 0",
 							 gk_quoted_model_name(relation_id), set),
@@ -356,7 +356,7 @@ delete_versions(const Change *change, ArrayType *numbers)
 
 	/* with one snapshot, a row that has become another since is an error, and may not be seen so */
 	gk_change_model(relation_id,
-					psprintf("DELETE FROM %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)%s"
+					psprintf("DELETE FROM ONLY %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)%s"
 							 " RETURNING group_no OPERATOR(pg_catalog.=) 0"
 							 " AND part OPERATOR(pg_catalog.=) 0",
 							 gk_quoted_model_name(relation_id),

@@ -78,7 +78,7 @@ gk_mark_lost(Relation relation, int but)
 	if (!has_running(relation, but))
 		return;
 	gk_change_model(relation_id,
-					psprintf("UPDATE %s SET status = 'failed',"
+					psprintf("UPDATE ONLY %s SET status = 'failed',"
 							 " outcome = 'lost: its session ended before the run did',"
 							 " error_message = 'its session ended before the run did'"
 							 " WHERE " RUNNING, gk_quoted_model_name(relation_id)),

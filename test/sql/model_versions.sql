@@ -169,6 +169,20 @@ INSERT INTO kept (version, group_no, part) VALUES (2, 1, 0), (4, 0, 1);
 SELECT is(gkmeans_prune('kept', 0), 2, 'two of the four were deleted');
 SELECT is(array_agg(version ORDER BY version), '{1,3,5,6}', 'these are left') FROM kept;
 
+-- A table that inherits from a model, such as an archive of versions, is no part of it
+SELECT gkmeans_import_model('parent', '{{1}}');
+SELECT gkmeans_import_model('parent', '{{1}}', if_exists => 'replace') FROM generate_series(2, 5);
+CREATE TABLE archive () INHERITS (parent);
+INSERT INTO archive SELECT * FROM ONLY parent;
+SELECT is(gkmeans_prune('parent', 2), 3, 'gkmeans_prune deletes versions of the model');
+SELECT is(gkmeans_deploy('parent', 4), 5, 'gkmeans_deploy changes it');
+SELECT is(gkmeans_rollback('parent'), 5, 'and gkmeans_rollback');
+SELECT lives_ok($$SELECT gkmeans_name_clusters('parent', '{a}')$$, 'and gkmeans_name_clusters');
+SELECT lives_ok($$SELECT gkmeans_import_model('parent', '{{2}}', if_exists => 'replace')$$, 'and a new version');
+SELECT is(array_agg(version ORDER BY version), '{4,5,6}', 'the model has its versions') FROM ONLY parent;
+SELECT is(array_agg(version ORDER BY version), '{1,2,3,4,5}', 'and the archive its own') FROM archive;
+SELECT is(array_agg(version || coalesce(names::text, '')), '{5}', 'as they were') FROM archive WHERE deployed;
+
 -- A thousand versions
 INSERT INTO n SELECT (r).* FROM (SELECT jsonb_populate_record(n, jsonb_build_object('version', v, 'deployed', NULL)) AS r FROM n, generate_series(2, 1000) v) x;
 SELECT is(gkmeans_deploy('n', 1000), 1, 'deploy among a thousand versions');
