@@ -154,7 +154,7 @@ check_privilege(Oid relation_id, AclMode privilege)
 
 /* Opens a model, locks it against other changes, and connects to SPI. */
 static void
-begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
+open_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
 {
 	memset(change, 0, sizeof(*change));
 	PreventCommandIfReadOnly(function);
@@ -166,6 +166,13 @@ begin_change(Change *change, Oid relation_id, AclMode privilege, const char *fun
 	/* who deploys by UPDATE withdraws that version first */
 	gk_lock_deployed(change->relation);
 	read_versions(change, GetLatestSnapshot());
+}
+
+/* The same for a function that chooses among all versions, which the transaction has to see. */
+static void
+begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
+{
+	open_change(change, relation_id, privilege, function);
 	if (IsolationUsesXactSnapshot())
 		check_snapshot(change);
 }
@@ -369,28 +376,37 @@ delete_versions(const Change *change, ArrayType *numbers)
 }
 
 /* Deletes all but the newest versions, the deployed one and the previous; returns how many. */
-int
-gk_prune(Oid relation_id, int keep)
+static int
+prune(Change *change, int keep)
 {
-	Change		change;
-	int			deleted;
+	int			deleted = delete_versions(change, list_old(change, keep));
 
-	begin_change(&change, relation_id, ACL_DELETE, "gkmeans_prune()");
-	deleted = delete_versions(&change, list_old(&change, keep));
-	end_change(&change);
+	end_change(change);
 	return deleted;
 }
 
-/* SQL: the same. */
+/* The same for a refit, which a version that others made meanwhile must not end. */
+void
+gk_prune_seen(Oid relation_id, int keep)
+{
+	Change		change;
+
+	open_change(&change, relation_id, ACL_DELETE, "gkmeans_refit()");
+	(void) prune(&change, keep);
+}
+
+/* SQL: the same; returns how many. */
 Datum
 gkmeans_prune(PG_FUNCTION_ARGS)
 {
 	int			keep = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
+	Change		change;
 
 	gk_require_argument(fcinfo, 0, "model");
 	if (keep < 0)
 		gk_out_of_range("keep", "0 and above");
-	PG_RETURN_INT32(gk_prune(PG_GETARG_OID(0), keep));
+	begin_change(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
+	PG_RETURN_INT32(prune(&change, keep));
 }
 
 /* Raises an error unless there is a name, or NULL, for each cluster of the deployed version. */

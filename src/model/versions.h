@@ -8,8 +8,9 @@
 
 /*
  * Deletes all but the newest `keep` versions, the deployed one and that before it, as the current
- * user, who needs DELETE; returns how many it deleted.
+ * user, who needs DELETE.  In REPEATABLE READ and SERIALIZABLE, versions made since the transaction
+ * began count but stay, and those changed since are an error (40001).
  */
-extern int	gk_prune(Oid relation_id, int keep);
+extern void gk_prune_seen(Oid relation_id, int keep);
 
 #endif							/* GK_VERSIONS_H */

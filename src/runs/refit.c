@@ -1301,7 +1301,7 @@ gk_refit(const GkRefitSpec *spec, int version, GkRefitResult *result)
 		gk_call_close(&refit.call);
 	label_newer_rows(&refit);
 	if (spec->keep >= 0)
-		(void) gk_prune(spec->model, spec->keep);
+		gk_prune_seen(spec->model, spec->keep);
 	news = (GkNews) {.version = result->version,.status = result->status,
 		.deployed = result->deployed,.psi = result->psi,.moved = result->moved};
 	gk_tell(refit.relation, refit.definition, &news);
