@@ -128,7 +128,8 @@ gk_set_model_definition(Oid relation_id, const char *definition)
 	LockRelationOid(relation_id, AccessExclusiveLock);
 	column = get_attnum(relation_id, "definition");
 	before = GetAttrDefaultOid(relation_id, column);
-	command.text = psprintf("ALTER TABLE %s ALTER definition SET DEFAULT %s::pg_catalog.jsonb",
+	command.text = psprintf("ALTER TABLE ONLY %s ALTER definition"
+							" SET DEFAULT %s::pg_catalog.jsonb",
 							gk_quoted_model_name(relation_id), quote_literal_cstr(definition));
 	SPI_freeplan(gk_execute_checked(&command, 0, 0, NULL, NULL, NULL, &code));
 	if (code != SPI_OK_UTILITY)
