@@ -191,6 +191,9 @@ extern int	gk_deployed_version(Oid relation_id);
  */
 extern void gk_check_is_seen(Relation relation, int version);
 
+/* Raises 40001 if the transaction sees another version deployed than the one that is by now. */
+extern void gk_check_deployed_is_seen(Relation relation, int version);
+
 /* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */
 __attribute__((noreturn))
 extern void gk_model_has_no_version(Relation relation, int version);

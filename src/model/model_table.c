@@ -600,23 +600,33 @@ gk_lock_deployed(Relation relation)
 		CHECK_FOR_INTERRUPTS();
 }
 
+/* The version that is deployed as a snapshot sees it; 0 = none. */
+static int
+find_deployed(Relation relation, Snapshot snapshot)
+{
+	GkHeads    *heads;
+	int			version;
+
+	PushActiveSnapshot(snapshot);
+	heads = gk_begin_heads(relation);
+	version = gk_find_head(heads, 0) ? integer_of(gk_head(heads), GK_MODEL_VERSION) : 0;
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	return version;
+}
+
 /* The version that is deployed by now; -1 if the model is gone. */
 int
 gk_deployed_version(Oid relation_id)
 {
 	Relation	relation;
-	GkHeads    *heads;
 	int			version;
 
 	LockRelationOid(relation_id, AccessShareLock);
 	relation = open_locked(relation_id);
 	if (relation == NULL)
 		return -1;
-	PushActiveSnapshot(GetLatestSnapshot());
-	heads = gk_begin_heads(relation);
-	version = gk_find_head(heads, 0) ? integer_of(gk_head(heads), GK_MODEL_VERSION) : 0;
-	gk_end_heads(heads);
-	PopActiveSnapshot();
+	version = find_deployed(relation, GetLatestSnapshot());
 	relation_close(relation, AccessShareLock);
 	return version;
 }
@@ -684,6 +694,17 @@ sees_version(Relation relation, int version, Snapshot snapshot)
 	return found;
 }
 
+/* Raises the error that a transaction does not see the version that is there. */
+static void
+raise_not_seen(Relation relation)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("A version of model \"%s\" was made or deployed after this transaction "
+					   "began.", gk_model_name(relation))));
+}
+
 /* Raises 40001 if a version is there, but newer than what the transaction sees. */
 void
 gk_check_is_seen(Relation relation, int version)
@@ -694,11 +715,16 @@ gk_check_is_seen(Relation relation, int version)
 	/* the latest one, also in parallel mode, where GetLatestSnapshot() cannot be called */
 	if (sees_version(relation, version,
 					 GetNonHistoricCatalogSnapshot(RelationGetRelid(relation))))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("A version of model \"%s\" was made or deployed after this transaction "
-						   "began.", gk_model_name(relation))));
+		raise_not_seen(relation);
+}
+
+/* Raises 40001 if the transaction sees another version deployed than the one that is. */
+void
+gk_check_deployed_is_seen(Relation relation, int version)
+{
+	if (IsolationUsesXactSnapshot() &&
+		find_deployed(relation, GetTransactionSnapshot()) != version)
+		raise_not_seen(relation);
 }
 
 /* Reports a missing version; 0 is the deployed one. */
