@@ -182,6 +182,9 @@ extern bool gk_find_head(GkHeads *heads, int version);
  */
 extern void gk_lock_deployed(Relation relation);
 
+/* The same for the row of a version; false if others have just changed or deleted it. */
+extern bool gk_lock_version(Relation relation, int version);
+
 /* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
 extern int	gk_deployed_version(Oid relation_id);
 

@@ -562,9 +562,9 @@ lock_head(Relation relation, TupleTableSlot *head, TupleTableSlot *locked)
 	return result != TM_Updated && result != TM_Deleted;
 }
 
-/* Locks the rows of deployed versions, or of all, and counts them; false likewise. */
+/* Locks the rows of a version, of deployed ones if it is 0, or of all; false likewise. */
 static bool
-lock_heads(Relation relation, bool all, int *count)
+lock_heads(Relation relation, bool all, int version, int *count)
 {
 	TupleTableSlot *locked = table_slot_create(relation, NULL);
 	bool		are_same = true;
@@ -575,7 +575,7 @@ lock_heads(Relation relation, bool all, int *count)
 	heads = gk_begin_heads(relation);
 	while (are_same && gk_next_head(heads))
 	{
-		if (!all && !is_head_of(heads, 0))
+		if (!all && !is_head_of(heads, version))
 			continue;
 		are_same = lock_head(relation, gk_head(heads), locked);
 		(*count)++;
@@ -595,9 +595,18 @@ gk_lock_deployed(Relation relation)
 {
 	int			count;
 
-	while (!lock_heads(relation, false, &count) ||
-		   (count == 0 && !lock_heads(relation, true, &count)))
+	while (!lock_heads(relation, false, 0, &count) ||
+		   (count == 0 && !lock_heads(relation, true, 0, &count)))
 		CHECK_FOR_INTERRUPTS();
+}
+
+/* Locks the row of a version likewise; false if others have changed it meanwhile. */
+bool
+gk_lock_version(Relation relation, int version)
+{
+	int			count;
+
+	return lock_heads(relation, false, version, &count) && count > 0;
 }
 
 /* The version that is deployed as a snapshot sees it; 0 = none. */

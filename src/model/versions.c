@@ -79,6 +79,8 @@ read_versions(Change *change, Snapshot snapshot)
 	int			room = 16;
 	GkHeads    *heads;
 
+	change->count = 0;
+	change->deployed = NULL;
 	change->versions = palloc(room * sizeof(Version));
 	PushActiveSnapshot(snapshot);
 	heads = gk_begin_heads(change->relation);
@@ -165,16 +167,23 @@ open_change(Change *change, Oid relation_id, AclMode privilege, const char *func
 		elog(ERROR, "could not connect to SPI");
 	/* who deploys by UPDATE withdraws that version first */
 	gk_lock_deployed(change->relation);
-	read_versions(change, GetLatestSnapshot());
 }
 
-/* The same for a function that chooses among all versions, which the transaction has to see. */
+/* Reads all versions that there are, which the transaction has to see. */
+static void
+read_now(Change *change)
+{
+	read_versions(change, GetLatestSnapshot());
+	if (IsolationUsesXactSnapshot())
+		check_snapshot(change);
+}
+
+/* The same for a function that chooses among all versions. */
 static void
 begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
 {
 	open_change(change, relation_id, privilege, function);
-	if (IsolationUsesXactSnapshot())
-		check_snapshot(change);
+	read_now(change);
 }
 
 /* Ends the change. */
@@ -262,6 +271,21 @@ find_previous(const Change *change)
 	return found;
 }
 
+/* The same, whose row others then cannot change, nor have changed since. */
+static const Version *
+lock_previous(Change *change)
+{
+	const Version *previous = find_previous(change);
+
+	while (previous != NULL && !gk_lock_version(change->relation, previous->number))
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_now(change);
+		previous = find_previous(change);
+	}
+	return previous;
+}
+
 /* Says that the labels stay those of another version than the one now deployed. */
 static void
 tell_of_labels(const Change *change, int version)
@@ -317,7 +341,7 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 
 	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
 	check_one_is_deployed(&change);
-	version = find_previous(&change);
+	version = lock_previous(&change);
 	if (version == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -392,6 +416,7 @@ gk_prune_seen(Oid relation_id, int keep)
 	Change		change;
 
 	open_change(&change, relation_id, ACL_DELETE, "gkmeans_refit()");
+	read_versions(&change, GetLatestSnapshot());
 	(void) prune(&change, keep);
 }
 
