@@ -216,23 +216,33 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Reads a version of a model as it is by now. */
+/* Reads a version of a model by a snapshot. */
 static const GkModel *
-read_model_now(Oid relation_id, int version)
+read_model_at(Oid relation_id, int version, Snapshot snapshot)
 {
 	const GkModel *model;
 
-	PushActiveSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(snapshot);
 	model = gk_read_model(relation_id, version, CurrentMemoryContext);
 	PopActiveSnapshot();
 	return model;
+}
+
+/* Reads the version to label by: as the transaction sees it, after a wait as it is by now. */
+static const GkModel *
+read_model(Oid relation_id, int version, const GkArguments *asked)
+{
+	/* the calling statement may have deployed it */
+	CommandCounterIncrement();
+	return read_model_at(relation_id, version, IsolationUsesXactSnapshot() && asked->readings == 0
+						 ? GetTransactionSnapshot() : GetLatestSnapshot());
 }
 
 /* True if clusters have other names by now. */
 static bool
 are_renamed(const GkModel *model)
 {
-	const GkModel *now = read_model_now(model->relation, model->version);
+	const GkModel *now = read_model_at(model->relation, model->version, GetLatestSnapshot());
 
 	for (int64 i = 0; i < model->k && i < now->k; i++)
 		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
@@ -307,8 +317,7 @@ check_written(const GkCall *call, const GkModel *model, int version, bool is_dou
 static bool
 assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigned)
 {
-	const GkModel *model = asked->readings > 0 ? read_model_now(relation_id, version)
-		: gk_read_model(relation_id, version, CurrentMemoryContext);
+	const GkModel *model = read_model(relation_id, version, asked);
 	int			nest_level = NewGUCNestLevel();
 	Tuplestorestate *labels;
 	GkCall		call;
@@ -431,6 +440,7 @@ gkmeans_assign(PG_FUNCTION_ARGS)
 	Datum		values[5];
 	bool		nulls[5] = {0};
 
+	PreventCommandIfParallelMode("gkmeans_assign()");
 	gk_begin_assignment(fcinfo, &assignment);
 	assignment.arguments.labels_may_stay = true;
 	while (!assign(assignment.model, assignment.version, &assignment.arguments, &assigned))

@@ -595,6 +595,8 @@ gk_lock_deployed(Relation relation)
 {
 	int			count;
 
+	/* the calling statement may have deployed one */
+	CommandCounterIncrement();
 	while (!lock_heads(relation, false, 0, &count) ||
 		   (count == 0 && !lock_heads(relation, true, 0, &count)))
 		CHECK_FOR_INTERRUPTS();

@@ -142,7 +142,8 @@ gk_next_version(Oid relation_id)
 	GkHeads    *heads;
 	int			highest = 0;
 
-	/* count what others committed while this waited for the lock */
+	/* count what others committed while this waited for the lock, and what the statement wrote */
+	CommandCounterIncrement();
 	PushActiveSnapshot(GetLatestSnapshot());
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))

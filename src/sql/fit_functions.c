@@ -305,7 +305,8 @@ is_written(const GkCall *call)
 
 /*
  * Pushes the snapshot for the rows.  Who writes may have waited for others who did, and replaces
- * what they wrote, so the rows are read as they are after the wait.
+ * what they wrote, so the rows are read as they are after the wait, and after what the calling
+ * statement has written itself.
  */
 static void
 push_snapshot(const GkCall *call)
@@ -315,8 +316,11 @@ push_snapshot(const GkCall *call)
 	if (first != NULL && first->snapshot != NULL)
 		PushActiveSnapshot(first->snapshot);
 	else if (is_written(call))
+	{
+		CommandCounterIncrement();
 		PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot()
 						   : GetLatestSnapshot());
+	}
 	else
 		PushActiveSnapshot(GetActiveSnapshot());
 }

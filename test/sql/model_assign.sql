@@ -163,6 +163,40 @@ SELECT gkmeans_create_model(feature || '_model', 'apart', ARRAY[feature], 3) FRO
 INSERT INTO apart VALUES (101, -3e38, '{1,-3e38}');
 SELECT fails_with(format('SELECT gkmeans_assign(%L, ''apart'', ''id'', ''infinite'')', feature || '_model'), '22003', feature || ': nor may the shift', CASE feature WHEN 'a' THEN 'feature "a" is out of range' ELSE 'feature 2 is out of range' END, 'Less the shift', 'Leave such rows out') FROM unnest('{a,v}'::text[]) feature;
 
+-- What the calling statement has done to the model counts
+SELECT gkmeans_create_model('stated', 'own_data', '{a}', 2, id_column => 'id', labels_table => 'stated_labels', labels_mode => 'merge');
+ALTER TABLE stated_labels ADD version int, ADD name text;
+SELECT gkmeans_create_model('stated', 'own_data', '{a}', 3, id_column => 'id', labels_table => 'stated_labels', labels_mode => 'merge', if_exists => 'replace');
+CREATE FUNCTION stated(call text, OUT version text, OUT labels text, OUT names text) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE call;
+	SELECT string_agg(m.version::text, ' ') INTO version FROM stated m WHERE deployed;
+	SELECT string_agg(DISTINCT l.version::text, ' '), string_agg(DISTINCT name, ' ') INTO labels, names FROM stated_labels l;
+END $$;
+SELECT is(stated(call)::text, wanted, call) FROM (VALUES
+	($$SELECT gkmeans_deploy('stated', 1), gkmeans_assign('stated')$$, '(1,1,"cluster 0 cluster 1")'),
+	($$SELECT gkmeans_name_clusters('stated', '{p,q}'), gkmeans_assign('stated')$$, '(1,1,"p q")'),
+	($$WITH w AS (UPDATE stated SET deployed = NULL WHERE deployed RETURNING version) SELECT gkmeans_deploy('stated', version), gkmeans_assign('stated') FROM w$$, '(1,1,"p q")'),
+	($$WITH w AS (UPDATE stated SET names = '{r,s}' WHERE deployed RETURNING version) SELECT gkmeans_assign('stated') FROM w$$, '(1,1,"r s")'),
+	($$SELECT gkmeans_deploy('stated', 2), gkmeans_assign('stated')$$, '(2,2,"cluster 0 cluster 1 cluster 2")'),
+	($$WITH w AS (UPDATE stated SET names = '{t,u,v}' WHERE deployed RETURNING version) SELECT gkmeans_refit('stated', deploy => 'always', starts => 0) FROM w$$, '(3,3,"t u v")'),
+	($$WITH w AS (DELETE FROM stated WHERE deployed RETURNING version) SELECT gkmeans_deploy('stated', 1), gkmeans_rollback('stated'), gkmeans_assign('stated') FROM w$$, '(2,2,"t u v")'),
+	($$WITH w AS (UPDATE stated SET version = 9 WHERE deployed RETURNING version) SELECT gkmeans_refit('stated', deploy => 'always', starts => 0) FROM w$$, '(10,10,"t u v")')) t(call, wanted);
+
+-- And what it has done to the rows
+CREATE FUNCTION labelled(call text, OUT rows bigint, OUT labels bigint, OUT strays bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE call;
+	SELECT count(*) INTO rows FROM own_data;
+	SELECT count(*), count(*) FILTER (WHERE id NOT IN (SELECT id FROM own_data)) INTO labels, strays FROM stated_labels;
+END $$;
+SELECT is(labelled(call)::text, wanted, call) FROM (VALUES
+	($$INSERT INTO own_data VALUES (1001, 1) RETURNING gkmeans_assign('stated')$$, '(151,151,0)'),
+	($$WITH w AS (DELETE FROM own_data WHERE id > 140 RETURNING id), n AS (SELECT count(*) FROM w) SELECT count, gkmeans_assign('stated') FROM n$$, '(140,140,0)'),
+	($$WITH w AS (DELETE FROM own_data WHERE id > 130 RETURNING id), n AS (SELECT count(*) FROM w) SELECT gkmeans_refit('stated', min_improvement => count / 10) FROM n$$, '(130,130,0)'),
+	($$WITH w AS (DELETE FROM own_data WHERE id > 120 RETURNING id), n AS (SELECT count(*) FROM w) SELECT f.* FROM n, gkmeans_fit('own_data', '{a}', count::int / 5, id_column => 'id', labels_table => 'stated_labels', if_exists => 'delete') f$$, '(120,120,0)'),
+	($$WITH w AS (DELETE FROM own_data WHERE id > 110 RETURNING id), n AS (SELECT count(*) FROM w) SELECT f.* FROM n, gkmeans_create_model('stated', 'own_data', '{a}', count::int / 5, id_column => 'id', labels_table => 'stated_labels', labels_mode => 'merge', if_exists => 'replace') f$$, '(110,110,0)')) t(call, wanted);
+
 SELECT nothing_left('nothing is left of these jobs');
 SELECT * FROM finish();
 ROLLBACK;
