@@ -73,11 +73,9 @@ put_id(Taker *taker, int number, int answer_row, Datum id)
 	const GkPart *part = &taker->cluster->parts[number];
 	const GkConnections *connections = taker->cluster->connections;
 	bool		is_null = gk_answer_text(connections, part->connection, answer_row, 0) == NULL;
-	const char *place = gk_answer_text(connections, part->connection, answer_row, 1);
-	int64		row = place == NULL || strlen(place) > MAXINT8LEN ? -2 : pg_strtoint64(place);
+	int64		row = gk_answer_integer(connections, part->connection, answer_row, 1, -1,
+										part->rows.read - part->rows.skipped - 1);
 
-	if (row < -1 || row >= part->rows.read - part->rows.skipped)
-		gk_refuse_answer(part->connection);
 	if (taker->is_domain)
 		domain_check(id, is_null, taker->type, &taker->checks, taker->kept);
 	gk_row_ids_put(taker->writer, id, is_null, Max(taker->cluster->places[number], 0), row);

@@ -30,16 +30,11 @@ key_text(const pg_uuid_t *key)
 	return DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(key)));
 }
 
-/* An integer of the answer of a node. */
+/* An integer of the first row of the answer of a node. */
 static int64
 take_integer(const GkServerCluster *cluster, const GkPart *part, int column, int64 most)
 {
-	const char *text = gk_answer_text(cluster->connections, part->connection, 0, column);
-	int64		value = text == NULL ? -1 : pg_strtoint64(text);
-
-	if (value < 0 || value > most)
-		gk_refuse_answer(part->connection);
-	return value;
+	return gk_answer_integer(cluster->connections, part->connection, 0, column, 0, most);
 }
 
 /* Has the nodes leave their labels in shared memory. */
@@ -166,8 +161,10 @@ take_value(Taker *taker, const GkPart *part, int row, int column, bool *is_null)
 		return (Datum) 0;
 	if (column == 0)
 		return InputFunctionCall(&taker->input, unconstify(char *, text), taker->parameter, -1);
-	return column == 1 ? Int32GetDatum(pg_strtoint32(text))
-		: DirectFunctionCall1(float8in, CStringGetDatum(text));
+	if (column == 1)
+		return Int32GetDatum(gk_answer_integer(taker->cluster->connections, part->connection, row,
+											   column, PG_INT32_MIN, PG_INT32_MAX));
+	return DirectFunctionCall1(float8in, CStringGetDatum(text));
 }
 
 /* Takes the labels of an answer; how many. */

@@ -273,6 +273,24 @@ gk_answer_text(const GkConnections *connections, const GkConnection *one, int ro
 	return text;
 }
 
+/* An integer of an answer. */
+int64
+gk_answer_integer(const GkConnections *connections, const GkConnection *one, int row, int column,
+				  int64 least, int64 most)
+{
+	const char *text = gk_answer_text(connections, one, row, column);
+	char	   *end;
+	int64		value;
+
+	if (text == NULL || *text == '\0')
+		gk_refuse_answer(one);
+	errno = 0;
+	value = strtoi64(text, &end, 10);
+	if (errno != 0 || *end != '\0' || value < least || value > most)
+		gk_refuse_answer(one);
+	return value;
+}
+
 /* A value of a type in the first row of an answer in binary. */
 Datum
 gk_answer_value(const GkConnections *connections, const GkConnection *one, int column, Oid type,

@@ -73,6 +73,10 @@ extern void gk_await(GkConnections *connections);
 extern const char *gk_answer_text(const GkConnections *connections, const GkConnection *one,
 								  int row, int column);
 
+/* An integer of an answer; 08P01 unless it is one from `least` to `most`. */
+extern int64 gk_answer_integer(const GkConnections *connections, const GkConnection *one, int row,
+							   int column, int64 least, int64 most);
+
 /* A value of a type in the first row of an answer in binary; NULL becomes *is_null. */
 extern Datum gk_answer_value(const GkConnections *connections, const GkConnection *one, int column,
 							 Oid type, bool *is_null);

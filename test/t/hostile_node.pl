@@ -51,8 +51,8 @@ $server->safe_psql('liar', <<~'SQL');
 					USING r, s, d, shift, least_, greatest_, nulls_, not_finite, zeros, workers, twice, seconds, has_foreign;
 			END IF;
 		END $$;
-	CREATE FUNCTION gkmeans.gkmeans_node_ids() RETURNS TABLE (id text, row_number bigint) LANGUAGE plpgsql AS $$ BEGIN
-			RETURN QUERY EXECUTE coalesce('SELECT ' || lies.asked('ids') || ' FROM honest.gkmeans_node_ids() i', 'SELECT * FROM honest.gkmeans_node_ids()');
+	CREATE FUNCTION gkmeans.gkmeans_node_ids() RETURNS TABLE (id text, row_number text) LANGUAGE plpgsql AS $$ BEGIN
+			RETURN QUERY EXECUTE 'SELECT lies.id, lies.number::text FROM (SELECT ' || coalesce(lies.asked('ids'), '*') || ' FROM honest.gkmeans_node_ids() i) AS lies(id, number)';
 		END $$;
 	CREATE FUNCTION gkmeans.gkmeans_node_put(bytea) RETURNS void LANGUAGE sql AS 'SELECT honest.gkmeans_node_put($1)';
 	CREATE FUNCTION gkmeans.gkmeans_node_take() RETURNS bytea LANGUAGE plpgsql AS $$ DECLARE part bytea; BEGIN
@@ -147,7 +147,7 @@ my %again = (
 like(answer_to("SELECT count(*) FROM gkmeans_fit('few', '{v}', 3)", nodes => 'liar', load => join(',', map { $again{$_} // "l.$_" } @same)),
 	qr/40001: the rows of the nodes changed/, 'more features the second time');
 my @wrong_ids = ("i.id,i.row_number+1", "i.id,-2::bigint", "i.id,NULL::bigint", "i.id,(1::bigint<<62)");
-like(answer_to($ids, ids => $_), $invalid, "ids: $_") for @wrong_ids;
+like(answer_to($ids, ids => $_), $invalid, "ids: $_") for @wrong_ids, map { "i.id,$_" } ("'5&'::text", "''::text", "'9223372036854775808'::text", "'x'::text");
 like(answer_to($ids, ids => "'x'||i.id,i.row_number"), qr/invalid input syntax for type integer/, 'ids of another type');
 is(answer_to($ids, ids => 'NULL::text,i.row_number'), 80, 'ids that are NULL');
 is(answer_to($ids, ids => 'i.id,0::bigint'), 80, 'ids of the same row');
