@@ -182,8 +182,8 @@ extern bool gk_find_head(GkHeads *heads, int version);
  */
 extern void gk_lock_deployed(Relation relation);
 
-/* The same for the row of a version; false if others have just changed or deleted it. */
-extern bool gk_lock_version(Relation relation, int version);
+/* The same for a row that a scan has found; false if others have changed or deleted it since. */
+extern bool gk_lock_place(Relation relation, ItemPointerData place);
 
 /* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
 extern int	gk_deployed_version(Oid relation_id);

@@ -549,12 +549,12 @@ gk_find_head(GkHeads *heads, int version)
 	return true;
 }
 
-/* Locks a head row, as UPDATE does; false if others have changed it. */
+/* Locks the row at a place, as UPDATE does; false if others have changed it. */
 static bool
-lock_head(Relation relation, TupleTableSlot *head, TupleTableSlot *locked)
+lock_place(Relation relation, ItemPointer place, TupleTableSlot *locked)
 {
 	TM_FailureData failure;
-	TM_Result	result = table_tuple_lock(relation, &head->tts_tid, GetActiveSnapshot(), locked,
+	TM_Result	result = table_tuple_lock(relation, place, GetActiveSnapshot(), locked,
 										  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
 										  LockWaitBlock, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS,
 										  &failure);
@@ -562,9 +562,9 @@ lock_head(Relation relation, TupleTableSlot *head, TupleTableSlot *locked)
 	return result != TM_Updated && result != TM_Deleted;
 }
 
-/* Locks the rows of a version, of deployed ones if it is 0, or of all; false likewise. */
+/* Locks the rows of deployed versions, or of all, and counts them; false likewise. */
 static bool
-lock_heads(Relation relation, bool all, int version, int *count)
+lock_heads(Relation relation, bool all, int *count)
 {
 	TupleTableSlot *locked = table_slot_create(relation, NULL);
 	bool		are_same = true;
@@ -575,9 +575,9 @@ lock_heads(Relation relation, bool all, int version, int *count)
 	heads = gk_begin_heads(relation);
 	while (are_same && gk_next_head(heads))
 	{
-		if (!all && !is_head_of(heads, version))
+		if (!all && !is_head_of(heads, 0))
 			continue;
-		are_same = lock_head(relation, gk_head(heads), locked);
+		are_same = lock_place(relation, &gk_head(heads)->tts_tid, locked);
 		(*count)++;
 	}
 	gk_end_heads(heads);
@@ -597,18 +597,23 @@ gk_lock_deployed(Relation relation)
 
 	/* the calling statement may have deployed one */
 	CommandCounterIncrement();
-	while (!lock_heads(relation, false, 0, &count) ||
-		   (count == 0 && !lock_heads(relation, true, 0, &count)))
+	while (!lock_heads(relation, false, &count) ||
+		   (count == 0 && !lock_heads(relation, true, &count)))
 		CHECK_FOR_INTERRUPTS();
 }
 
-/* Locks the row of a version likewise; false if others have changed it meanwhile. */
+/* Keeps others from changing the row at a place likewise; false if they have just done so. */
 bool
-gk_lock_version(Relation relation, int version)
+gk_lock_place(Relation relation, ItemPointerData place)
 {
-	int			count;
+	TupleTableSlot *locked = table_slot_create(relation, NULL);
+	bool		is_same;
 
-	return lock_heads(relation, false, version, &count) && count > 0;
+	PushActiveSnapshot(GetLatestSnapshot());
+	is_same = lock_place(relation, &place, locked);
+	PopActiveSnapshot();
+	ExecDropSingleTupleTableSlot(locked);
+	return is_same;
 }
 
 /* The version that is deployed as a snapshot sees it; 0 = none. */

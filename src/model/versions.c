@@ -37,6 +37,7 @@ GK_SQL_FUNCTION(gkmeans_name_clusters);
 /* The facts about a version by which one is chosen. */
 typedef struct Version
 {
+	ItemPointerData place;
 	int			number;
 	bool		deployed;
 	TimestampTz deployed_at;	/* 0 = never */
@@ -62,6 +63,7 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	Datum		value;
 
 	gk_open_row(&row, relation, slot);
+	version->place = slot->tts_tid;
 	version->number = row.version;
 	version->can_score = gk_row_has_centroids(&row);
 	value = slot_getattr(slot, GK_MODEL_DEPLOYED, &is_null);
@@ -81,6 +83,8 @@ read_versions(Change *change, Snapshot snapshot)
 
 	change->count = 0;
 	change->deployed = NULL;
+	if (change->versions != NULL)
+		pfree(change->versions);
 	change->versions = palloc(room * sizeof(Version));
 	PushActiveSnapshot(snapshot);
 	heads = gk_begin_heads(change->relation);
@@ -277,7 +281,7 @@ lock_previous(Change *change)
 {
 	const Version *previous = find_previous(change);
 
-	while (previous != NULL && !gk_lock_version(change->relation, previous->number))
+	while (previous != NULL && !gk_lock_place(change->relation, previous->place))
 	{
 		CHECK_FOR_INTERRUPTS();
 		read_now(change);

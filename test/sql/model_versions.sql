@@ -183,6 +183,12 @@ SELECT is(array_agg(version ORDER BY version), '{4,5,6}', 'the model has its ver
 SELECT is(array_agg(version ORDER BY version), '{1,2,3,4,5}', 'and the archive its own') FROM archive;
 SELECT is(array_agg(version || coalesce(names::text, '')), '{5}', 'as they were') FROM archive WHERE deployed;
 
+-- A version may have any number by hand, and none need be deployed
+SELECT gkmeans_import_model('zero', '{{1}}');
+UPDATE zero SET version = 0, deployed = NULL;
+SELECT is(gkmeans_rollback('zero'), 0, 'back to version 0');
+SELECT is(array_agg(version), '{0}', 'it is deployed') FROM zero WHERE deployed;
+
 -- A thousand versions
 INSERT INTO n SELECT (r).* FROM (SELECT jsonb_populate_record(n, jsonb_build_object('version', v, 'deployed', NULL)) AS r FROM n, generate_series(2, 1000) v) x;
 SELECT is(gkmeans_deploy('n', 1000), 1, 'deploy among a thousand versions');
