@@ -178,15 +178,16 @@ extern bool gk_find_head(GkHeads *heads, int version);
 
 /*
  * Keeps others, also those that lock no model but UPDATE its rows, from changing the row of the
- * deployed version until the transaction ends.
+ * deployed version, or those of all, until the transaction ends.
  */
 extern void gk_lock_deployed(Relation relation);
-
-/* The same for a row that a scan has found; false if others have changed or deleted it since. */
-extern bool gk_lock_place(Relation relation, ItemPointerData place);
+extern void gk_lock_versions(Relation relation);
 
 /* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
 extern int	gk_deployed_version(Oid relation_id);
+
+/* The same without what others have deployed since the active snapshot. */
+extern int	gk_own_deployed_version(Oid relation_id);
 
 /*
  * Raises 40001 if a version, a deployed one for version 0, is there by now, but newer than what the

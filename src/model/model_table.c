@@ -549,12 +549,12 @@ gk_find_head(GkHeads *heads, int version)
 	return true;
 }
 
-/* Locks the row at a place, as UPDATE does; false if others have changed it. */
+/* Locks a head row, as UPDATE does; false if others have changed it. */
 static bool
-lock_place(Relation relation, ItemPointer place, TupleTableSlot *locked)
+lock_head(Relation relation, TupleTableSlot *head, TupleTableSlot *locked)
 {
 	TM_FailureData failure;
-	TM_Result	result = table_tuple_lock(relation, place, GetActiveSnapshot(), locked,
+	TM_Result	result = table_tuple_lock(relation, &head->tts_tid, GetActiveSnapshot(), locked,
 										  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
 										  LockWaitBlock, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS,
 										  &failure);
@@ -577,7 +577,7 @@ lock_heads(Relation relation, bool all, int *count)
 	{
 		if (!all && !is_head_of(heads, 0))
 			continue;
-		are_same = lock_place(relation, &gk_head(heads)->tts_tid, locked);
+		are_same = lock_head(relation, gk_head(heads), locked);
 		(*count)++;
 	}
 	gk_end_heads(heads);
@@ -586,34 +586,32 @@ lock_heads(Relation relation, bool all, int *count)
 	return are_same;
 }
 
+/* Keeps others from changing any version until the transaction ends. */
+void
+gk_lock_versions(Relation relation)
+{
+	int			count;
+
+	/* the calling statement may have changed some */
+	CommandCounterIncrement();
+	while (!lock_heads(relation, true, &count))
+		CHECK_FOR_INTERRUPTS();
+}
+
 /*
- * Keeps others from changing the deployed version of a model until the transaction ends: of
- * several, where an index was dropped, all.  If there is none, any row may be about to become it.
+ * The same for the deployed version: of several, where an index was dropped, all.  If there is
+ * none, any row may be about to become it.
  */
 void
 gk_lock_deployed(Relation relation)
 {
 	int			count;
 
-	/* the calling statement may have deployed one */
 	CommandCounterIncrement();
-	while (!lock_heads(relation, false, &count) ||
-		   (count == 0 && !lock_heads(relation, true, &count)))
+	while (!lock_heads(relation, false, &count))
 		CHECK_FOR_INTERRUPTS();
-}
-
-/* Keeps others from changing the row at a place likewise; false if they have just done so. */
-bool
-gk_lock_place(Relation relation, ItemPointerData place)
-{
-	TupleTableSlot *locked = table_slot_create(relation, NULL);
-	bool		is_same;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	is_same = lock_place(relation, &place, locked);
-	PopActiveSnapshot();
-	ExecDropSingleTupleTableSlot(locked);
-	return is_same;
+	if (count == 0)
+		gk_lock_versions(relation);
 }
 
 /* The version that is deployed as a snapshot sees it; 0 = none. */
@@ -631,9 +629,9 @@ find_deployed(Relation relation, Snapshot snapshot)
 	return version;
 }
 
-/* The version that is deployed by now; -1 if the model is gone. */
-int
-gk_deployed_version(Oid relation_id)
+/* The version that is deployed by now, or in the active snapshot; -1 if the model is gone. */
+static int
+deployed_version(Oid relation_id, bool by_now)
 {
 	Relation	relation;
 	int			version;
@@ -642,8 +640,28 @@ gk_deployed_version(Oid relation_id)
 	relation = open_locked(relation_id);
 	if (relation == NULL)
 		return -1;
-	version = find_deployed(relation, GetLatestSnapshot());
+	version = find_deployed(relation, by_now ? GetLatestSnapshot() : GetActiveSnapshot());
 	relation_close(relation, AccessShareLock);
+	return version;
+}
+
+/* The version that is deployed by now. */
+int
+gk_deployed_version(Oid relation_id)
+{
+	return deployed_version(relation_id, true);
+}
+
+/* The version that the calling statement sees deployed, or has deployed itself. */
+int
+gk_own_deployed_version(Oid relation_id)
+{
+	int			version;
+
+	PushCopiedSnapshot(GetActiveSnapshot());
+	UpdateActiveSnapshotCommandId();
+	version = deployed_version(relation_id, false);
+	PopActiveSnapshot();
 	return version;
 }
 

@@ -37,7 +37,6 @@ GK_SQL_FUNCTION(gkmeans_name_clusters);
 /* The facts about a version by which one is chosen. */
 typedef struct Version
 {
-	ItemPointerData place;
 	int			number;
 	bool		deployed;
 	TimestampTz deployed_at;	/* 0 = never */
@@ -63,7 +62,6 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	Datum		value;
 
 	gk_open_row(&row, relation, slot);
-	version->place = slot->tts_tid;
 	version->number = row.version;
 	version->can_score = gk_row_has_centroids(&row);
 	value = slot_getattr(slot, GK_MODEL_DEPLOYED, &is_null);
@@ -169,8 +167,6 @@ open_change(Change *change, Oid relation_id, AclMode privilege, const char *func
 	change->relation = gk_open_model_to_change(relation_id);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
-	/* who deploys by UPDATE withdraws that version first */
-	gk_lock_deployed(change->relation);
 }
 
 /* Reads all versions that there are, which the transaction has to see. */
@@ -182,11 +178,22 @@ read_now(Change *change)
 		check_snapshot(change);
 }
 
-/* The same for a function that chooses among all versions. */
+/* Begins to change a version that the caller names, or the deployed one. */
 static void
 begin_change(Change *change, Oid relation_id, AclMode privilege, const char *function)
 {
 	open_change(change, relation_id, privilege, function);
+	/* who deploys by UPDATE withdraws that version first */
+	gk_lock_deployed(change->relation);
+	read_now(change);
+}
+
+/* Begins to change some that are chosen by what all are. */
+static void
+begin_choice(Change *change, Oid relation_id, AclMode privilege, const char *function)
+{
+	open_change(change, relation_id, privilege, function);
+	gk_lock_versions(change->relation);
 	read_now(change);
 }
 
@@ -275,21 +282,6 @@ find_previous(const Change *change)
 	return found;
 }
 
-/* The same, whose row others then cannot change, nor have changed since. */
-static const Version *
-lock_previous(Change *change)
-{
-	const Version *previous = find_previous(change);
-
-	while (previous != NULL && !gk_lock_place(change->relation, previous->place))
-	{
-		CHECK_FOR_INTERRUPTS();
-		read_now(change);
-		previous = find_previous(change);
-	}
-	return previous;
-}
-
 /* Says that the labels stay those of another version than the one now deployed. */
 static void
 tell_of_labels(const Change *change, int version)
@@ -343,9 +335,9 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 	const Version *version;
 	int			number;
 
-	begin_change(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
+	begin_choice(&change, PG_GETARG_OID(0), ACL_UPDATE, "gkmeans_rollback()");
 	check_one_is_deployed(&change);
-	version = lock_previous(&change);
+	version = find_previous(&change);
 	if (version == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -379,7 +371,7 @@ list_old(Change *change, int keep)
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 
-/* Deletes versions; returns how many: triggers, or others who deploy by UPDATE, may keep some. */
+/* Deletes versions; returns how many: triggers may keep some. */
 static int
 delete_versions(const Change *change, ArrayType *numbers)
 {
@@ -389,13 +381,11 @@ delete_versions(const Change *change, ArrayType *numbers)
 	int			count = 0;
 	bool		is_null;
 
-	/* with one snapshot, a row that has become another since is an error, and may not be seen so */
 	gk_change_model(relation_id,
-					psprintf("DELETE FROM ONLY %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)%s"
+					psprintf("DELETE FROM ONLY %s WHERE version OPERATOR(pg_catalog.=) ANY ($1)"
 							 " RETURNING group_no OPERATOR(pg_catalog.=) 0"
 							 " AND part OPERATOR(pg_catalog.=) 0",
-							 gk_quoted_model_name(relation_id),
-							 IsolationUsesXactSnapshot() ? "" : " AND deployed IS NOT TRUE"),
+							 gk_quoted_model_name(relation_id)),
 					SPI_OK_DELETE_RETURNING, 1, &type, &value);
 	for (uint64 i = 0; i < SPI_processed; i++)
 		count += DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
@@ -420,6 +410,7 @@ gk_prune_seen(Oid relation_id, int keep)
 	Change		change;
 
 	open_change(&change, relation_id, ACL_DELETE, "gkmeans_refit()");
+	gk_lock_versions(change.relation);
 	read_versions(&change, GetLatestSnapshot());
 	(void) prune(&change, keep);
 }
@@ -434,7 +425,7 @@ gkmeans_prune(PG_FUNCTION_ARGS)
 	gk_require_argument(fcinfo, 0, "model");
 	if (keep < 0)
 		gk_out_of_range("keep", "0 and above");
-	begin_change(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
+	begin_choice(&change, PG_GETARG_OID(0), ACL_DELETE, "gkmeans_prune()");
 	PG_RETURN_INT32(prune(&change, keep));
 }
 
