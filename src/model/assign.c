@@ -148,21 +148,40 @@ show_model(Oid relation_id)
 		gk_progress_model(quote_qualified_identifier(schema, name));
 }
 
-/* Raises 40001 if another version is deployed by now. */
-void
-gk_check_deployed(const GkModel *model)
+/* Raises 40001: a version is no longer deployed. */
+static void
+raise_overtaken(const GkModel *model)
 {
-	int			deployed = gk_deployed_version(model->relation);
 	bool		is_fixed = IsolationUsesXactSnapshot();
 
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("version %d is no longer deployed", model->version),
+			 is_fixed ? errdetail("Another version was deployed after the transaction began.")
+			 : errdetail("Another version was deployed while the call waited or read the "
+						 "rows."),
+			 is_fixed ? errhint("Repeat the transaction.") : errhint("Repeat the call.")));
+}
+
+/* Raises 40001 if another version is deployed by now. */
+static void
+check_deployed(const GkModel *model)
+{
+	int			deployed = gk_deployed_version(model->relation);
+
 	if (deployed != model->version && deployed >= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("version %d is no longer deployed", model->version),
-				 is_fixed ? errdetail("Another version was deployed after the transaction began.")
-				 : errdetail("Another version was deployed while the call waited or read the "
-							 "rows."),
-				 is_fixed ? errhint("Repeat the transaction.") : errhint("Repeat the call.")));
+		raise_overtaken(model);
+}
+
+/* Raises 40001 if others have deployed another version since. */
+void
+gk_check_overtaken(const GkModel *model)
+{
+	int			deployed = gk_deployed_version(model->relation);
+
+	if (deployed != model->version && deployed >= 0 &&
+		deployed != gk_own_deployed_version(model->relation))
+		raise_overtaken(model);
 }
 
 /* Reads the rows of a source and labels them by a model; begins the job and SPI. */
@@ -177,7 +196,7 @@ label_rows(GkCall *call, const GkModel *model, int version, const GkArguments *a
 	gk_call_read(call);
 	gk_call_check_as(call, model);
 	if (version == 0 && (call->rows.is_newer || call->cluster != NULL))
-		gk_check_deployed(model);
+		gk_check_overtaken(model);
 	if (call->arguments.fit.rows > 0)
 		gk_label(call->job, &call->arguments.fit);
 }
@@ -306,7 +325,7 @@ check_written(const GkCall *call, const GkModel *model, int version, bool is_dou
 		check_deleted(written);
 	/* the labels table is locked: whoever deploys and writes labels later comes after these */
 	if (version == 0)
-		gk_check_deployed(model);
+		check_deployed(model);
 	check_names(call, model);
 }
 

@@ -19,10 +19,10 @@ extern void gk_call_compare_as(GkCall *call, const GkModel *model);
 extern void gk_call_check_as(const GkCall *call, const GkModel *model);
 
 /*
- * Raises 40001 unless the version of a model, which was deployed, still is: rows that were read by
- * a newer snapshot must not be labelled by it.
+ * Raises 40001 if others have deployed another version than that of a model, which was deployed
+ * when it was read: rows that were read by a newer snapshot must not be labelled by it.
  */
-extern void gk_check_deployed(const GkModel *model);
+extern void gk_check_overtaken(const GkModel *model);
 
 /*
  * Says that the labels in the engine are those of a model, as gk_call_describe_fit() does of a fit;

@@ -247,9 +247,9 @@ compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
 	PopActiveSnapshot();
 	AtEOXact_GUC(false, nest_level);
 	if (is_newer && gk_version_argument(fcinfo, 3) == 0)
-		gk_check_deployed(comparison->from);
+		gk_check_overtaken(comparison->from);
 	if (is_newer && gk_version_argument(fcinfo, 4) == 0)
-		gk_check_deployed(comparison->to);
+		gk_check_overtaken(comparison->to);
 }
 
 /* Measures how much two clusterings agree, and makes the row of it. */

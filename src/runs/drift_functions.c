@@ -108,7 +108,7 @@ read_rows(Look *look, FunctionCallInfo fcinfo)
 	gk_call_read(call);
 	if (gk_version_argument(fcinfo, VERSION) == 0 &&
 		(call->rows.is_newer || call->cluster != NULL))
-		gk_check_deployed(look->model);
+		gk_check_overtaken(look->model);
 	gk_call_check_rows(call);
 	gk_call_check_as(call, look->model);
 }

@@ -269,6 +269,14 @@ for my $case (@models)
 	is($over_nodes, $alone, "$name: as on one server");
 	sql("SET client_min_messages = error; $nodes $call") if $name =~ /^labels_table|^a model/;
 }
+# Calls beside a deployment in the same statement
+sql("SELECT FROM gkmeans_create_model('moved', 'points', '{x,small}', $_, if_exists => 'replace')") for 3, 4;
+for my $call ("gkmeans_evaluate('moved')", "gkmeans_predict_rows(NULL::bigint, 'moved', 'points', 'id')", "gkmeans_drift('moved')")
+{
+	my ($alone, $over_nodes) = map { sql("BEGIN; $_ SELECT gkmeans_deploy('moved', 1), (SELECT md5(string_agg(r::text, ';' ORDER BY r::text)) FROM $call r); ROLLBACK") } '', $nodes;
+	is($over_nodes, $alone, "$call beside a deployment: as on one server");
+}
+sql('DROP TABLE moved');
 nothing_is_left('fits that succeed');
 
 # A refit that finds a new scale reads its source twice, in other sessions of the nodes, which may see other rows.
