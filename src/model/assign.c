@@ -25,6 +25,7 @@
 #include "model_cache.h"
 #include "nearest.h"
 #include "scorer.h"
+#include "snapshot_rows.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "subtransaction.h"
@@ -235,33 +236,24 @@ gkmeans_predict_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Reads a version of a model by a snapshot. */
+/* Reads the version of a model to label by. */
 static const GkModel *
-read_model_at(Oid relation_id, int version, Snapshot snapshot)
+read_model(Oid relation_id, int version)
 {
 	const GkModel *model;
 
-	PushActiveSnapshot(snapshot);
+	/* it may have been deployed while the call waited, or by the calling statement */
+	gk_push_writer_snapshot();
 	model = gk_read_model(relation_id, version, CurrentMemoryContext);
 	PopActiveSnapshot();
 	return model;
-}
-
-/* Reads the version to label by: as the transaction sees it, after a wait as it is by now. */
-static const GkModel *
-read_model(Oid relation_id, int version, const GkArguments *asked)
-{
-	/* the calling statement may have deployed it */
-	CommandCounterIncrement();
-	return read_model_at(relation_id, version, IsolationUsesXactSnapshot() && asked->readings == 0
-						 ? GetTransactionSnapshot() : GetLatestSnapshot());
 }
 
 /* True if clusters have other names by now. */
 static bool
 are_renamed(const GkModel *model)
 {
-	const GkModel *now = read_model_at(model->relation, model->version, GetLatestSnapshot());
+	const GkModel *now = read_model(model->relation, model->version);
 
 	for (int64 i = 0; i < model->k && i < now->k; i++)
 		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
@@ -336,7 +328,7 @@ check_written(const GkCall *call, const GkModel *model, int version, bool is_dou
 static bool
 assign(Oid relation_id, int version, const GkArguments *asked, Assigned *assigned)
 {
-	const GkModel *model = read_model(relation_id, version, asked);
+	const GkModel *model = read_model(relation_id, version);
 	int			nest_level = NewGUCNestLevel();
 	Tuplestorestate *labels;
 	GkCall		call;

@@ -21,6 +21,7 @@
 #include "fit_call.h"
 #include "fitted.h"
 #include "selection.h"
+#include "snapshot_rows.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "target.h"
@@ -60,7 +61,7 @@ put_existing(Oid relation_id, ReturnSetInfo *result)
 	GkHeads    *heads;
 
 	/* it may have been made while the call waited */
-	PushActiveSnapshot(GetLatestSnapshot());
+	gk_push_writer_snapshot();
 	heads = gk_begin_heads(relation);
 	gk_find_head_or_fail(heads, relation, 0);
 	gk_put_model_clusters(relation, gk_head(heads), result, false);

@@ -31,6 +31,7 @@
 #include "model_type.h"
 #include "own_function.h"
 #include "scorer.h"
+#include "snapshot_rows.h"
 #include "source_query.h"
 #include "sql_function.h"
 #include "sql_values.h"
@@ -171,7 +172,7 @@ describe_clusters(View *view)
 	char	   *constant;
 
 	/* the call may have waited for another version */
-	PushActiveSnapshot(GetLatestSnapshot());
+	gk_push_writer_snapshot();
 	model = gk_read_model(RelationGetRelid(view->model), 0, CurrentMemoryContext);
 	PopActiveSnapshot();
 	initStringInfo(&features);

@@ -23,6 +23,7 @@
 #include "map.h"
 #include "prepare.h"
 #include "shift.h"
+#include "snapshot_rows.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "target.h"
@@ -414,7 +415,7 @@ existing_k(Oid relation_id)
 	int			k;
 
 	/* it may have been made while the call waited */
-	PushActiveSnapshot(GetLatestSnapshot());
+	gk_push_writer_snapshot();
 	heads = gk_begin_heads(relation);
 	gk_find_head_or_fail(heads, relation, 0);
 	gk_open_row(&row, relation, gk_head(heads));

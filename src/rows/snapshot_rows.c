@@ -5,6 +5,7 @@
 
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -28,6 +29,15 @@ gk_is_latest(Snapshot snapshot)
 		latest->xcnt == snapshot->xcnt && latest->curcid == snapshot->curcid &&
 		(latest->xcnt == 0 ||
 		 memcmp(latest->xip, snapshot->xip, latest->xcnt * sizeof(TransactionId)) == 0);
+}
+
+/* Pushes the snapshot of a call that writes. */
+void
+gk_push_writer_snapshot(void)
+{
+	CommandCounterIncrement();
+	PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot()
+					   : GetLatestSnapshot());
 }
 
 /* True if a snapshot sees rows in a table. */

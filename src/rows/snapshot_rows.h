@@ -15,6 +15,12 @@
  */
 extern bool gk_is_latest(Snapshot snapshot);
 
+/*
+ * Pushes the snapshot of a call that writes.  It sees what the calling statement has written
+ * before, and in READ COMMITTED what others have committed, also while the call waited for them.
+ */
+extern void gk_push_writer_snapshot(void);
+
 /* True if a snapshot sees rows in a table. */
 extern bool gk_sees_rows(Oid id, Snapshot snapshot);
 

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -31,6 +30,7 @@
 #include "quantiles.h"
 #include "report.h"
 #include "seconds.h"
+#include "snapshot_rows.h"
 #include "source_query.h"
 #include "sql_function.h"
 
@@ -305,8 +305,7 @@ is_written(const GkCall *call)
 
 /*
  * Pushes the snapshot for the rows.  Who writes may have waited for others who did, and replaces
- * what they wrote, so the rows are read as they are after the wait, and after what the calling
- * statement has written itself.
+ * what they wrote, so the rows are read as they are after the wait.
  */
 static void
 push_snapshot(const GkCall *call)
@@ -316,11 +315,7 @@ push_snapshot(const GkCall *call)
 	if (first != NULL && first->snapshot != NULL)
 		PushActiveSnapshot(first->snapshot);
 	else if (is_written(call))
-	{
-		CommandCounterIncrement();
-		PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot()
-						   : GetLatestSnapshot());
-	}
+		gk_push_writer_snapshot();
 	else
 		PushActiveSnapshot(GetActiveSnapshot());
 }

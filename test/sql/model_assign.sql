@@ -182,6 +182,7 @@ SELECT is(stated(call)::text, wanted, call) FROM (VALUES
 	($$WITH w AS (UPDATE stated SET names = '{t,u,v}' WHERE deployed RETURNING version) SELECT gkmeans_refit('stated', deploy => 'always', starts => 0) FROM w$$, '(3,3,"t u v")'),
 	($$WITH w AS (DELETE FROM stated WHERE deployed RETURNING version) SELECT gkmeans_deploy('stated', 1), gkmeans_rollback('stated'), gkmeans_assign('stated') FROM w$$, '(2,2,"t u v")'),
 	($$WITH w AS (UPDATE stated SET version = 9 WHERE deployed RETURNING version) SELECT gkmeans_refit('stated', deploy => 'always', starts => 0) FROM w$$, '(10,10,"t u v")')) t(call, wanted);
+SELECT fails_with($$WITH w AS (UPDATE stated SET deployed = NULL WHERE deployed RETURNING version) SELECT c FROM w, gkmeans_create_model('stated', 'own_data', '{a}', version, if_exists => 'skip') c$$, '55000', 'a model that its statement withdraws is none to skip', 'no deployed version');
 
 -- And what it has done to the rows
 CREATE FUNCTION labelled(call text, OUT rows bigint, OUT labels bigint, OUT strays bigint) LANGUAGE plpgsql AS $$
