@@ -5,10 +5,14 @@
 
 #include <math.h>
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "access/xact.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_attrdef.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
 #include "fmgr.h"
@@ -21,6 +25,7 @@
 #include "tcop/pquery.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
@@ -551,22 +556,70 @@ gk_own_definition(Relation relation, const char *hint)
 	return gk_model_definition(relation);
 }
 
+/* True if the definition of a model is the one that a snapshot sees: each is a row of a catalog. */
+static bool
+is_seen(Relation relation, Snapshot snapshot)
+{
+	Relation	catalog = table_open(AttrDefaultRelationId, AccessShareLock);
+	Oid			now = GetAttrDefaultOid(RelationGetRelid(relation), GK_MODEL_DEFINITION);
+	Oid			then = InvalidOid;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	row;
+
+	ScanKeyInit(&keys[0], Anum_pg_attrdef_adrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(relation)));
+	ScanKeyInit(&keys[1], Anum_pg_attrdef_adnum, BTEqualStrategyNumber, F_INT2EQ,
+				Int16GetDatum(GK_MODEL_DEFINITION));
+	scan = systable_beginscan(catalog, AttrDefaultIndexId, true, snapshot, 2, keys);
+	if (HeapTupleIsValid(row = systable_getnext(scan)))
+		then = ((Form_pg_attrdef) GETSTRUCT(row))->oid;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return then == now;
+}
+
+/* Raises 40001 if others have changed the definition of a model since the transaction began. */
+void
+gk_check_definition_is_seen(Relation relation)
+{
+	if (IsolationUsesXactSnapshot() && !is_seen(relation, GetTransactionSnapshot()))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("The definition of model \"%s\" was changed after this transaction "
+						   "began.", gk_model_name(relation))));
+}
+
+/* The snapshot for what is read by a definition that was changed since the active one. */
+static Snapshot
+newer_snapshot(Relation relation)
+{
+	Snapshot	active = GetActiveSnapshot();
+
+	gk_check_definition_is_seen(relation);
+	if (IsolationUsesXactSnapshot())
+		return is_seen(relation, active) ? active : GetTransactionSnapshot();
+	return gk_is_changed(list_make1_oid(RelationGetRelid(relation)), NIL, active)
+		? GetLatestSnapshot() : active;
+}
+
 /* Pushes the snapshot for what is read by a definition. */
 void
 gk_push_definition_snapshot(Oid model, bool of_definition)
 {
-	Snapshot	snapshot;
+	Relation	relation;
 
 	EnsurePortalSnapshotExists();
-	snapshot = GetActiveSnapshot();
-	if (of_definition && !IsolationUsesXactSnapshot() && !IsInParallelMode())
+	if (!of_definition || IsInParallelMode())
 	{
-		/* waits for whoever changes it */
-		relation_close(gk_open_model(model), NoLock);
-		if (gk_is_changed(list_make1_oid(model), NIL, snapshot))
-			snapshot = GetLatestSnapshot();
+		PushActiveSnapshot(GetActiveSnapshot());
+		return;
 	}
-	PushActiveSnapshot(snapshot);
+	/* waits for whoever changes it */
+	relation = gk_open_model(model);
+	PushActiveSnapshot(newer_snapshot(relation));
+	relation_close(relation, NoLock);
 }
 
 /* Raises the error of a definition without a source. */

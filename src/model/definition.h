@@ -70,8 +70,15 @@ extern void gk_check_definition(const char *definition);
 extern bool gk_is_defined_as(Relation relation, const char *definition);
 
 /*
+ * In REPEATABLE READ and SERIALIZABLE, raises 40001 if others have changed the definition of a
+ * model since the transaction began: versions and rows would be older.
+ */
+extern void gk_check_definition_is_seen(Relation relation);
+
+/*
  * Pushes the snapshot for a version of a model and for rows.  If their source is that of the
- * definition, it is newer than the active one if the definition was changed since.
+ * definition, it is newer than the active one if the definition was changed since, or 40001 is
+ * raised as above.
  */
 extern void gk_push_definition_snapshot(Oid model, bool of_definition);
 

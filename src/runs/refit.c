@@ -254,6 +254,7 @@ begin_refit(Refit *refit, int version)
 	if (spec->keep >= 0)
 		gk_check_published(spec->model, CMD_DELETE);
 	refit->definition = gk_model_definition(refit->relation);
+	gk_check_definition_is_seen(refit->relation);
 	gk_use_definition_path(refit->definition);
 	/* names that others give its clusters by UPDATE would be lost: let them wait */
 	gk_lock_deployed(refit->relation);
