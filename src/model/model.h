@@ -195,8 +195,11 @@ extern int	gk_own_deployed_version(Oid relation_id);
  */
 extern void gk_check_is_seen(Relation relation, int version);
 
-/* Raises 40001 if the transaction sees another version deployed than the one that is by now. */
-extern void gk_check_deployed_is_seen(Relation relation, int version);
+/*
+ * In REPEATABLE READ and SERIALIZABLE, raises 40001 unless the transaction sees the deployed
+ * version as it is by now: another may have been deployed, or its clusters renamed.
+ */
+extern void gk_check_deployed_is_seen(Relation relation);
 
 /* Reports a missing version: 55000 for version 0 (none is deployed), 42704 for others. */
 __attribute__((noreturn))

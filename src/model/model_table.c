@@ -735,8 +735,8 @@ raise_not_seen(Relation relation)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not serialize access due to concurrent update"),
-			 errdetail("A version of model \"%s\" was made or deployed after this transaction "
-					   "began.", gk_model_name(relation))));
+			 errdetail("A version of model \"%s\" was made, deployed or changed after this "
+					   "transaction began.", gk_model_name(relation))));
 }
 
 /* Raises 40001 if a version is there, but newer than what the transaction sees. */
@@ -752,12 +752,36 @@ gk_check_is_seen(Relation relation, int version)
 		raise_not_seen(relation);
 }
 
-/* Raises 40001 if the transaction sees another version deployed than the one that is. */
-void
-gk_check_deployed_is_seen(Relation relation, int version)
+/* Finds the row of the deployed version in a snapshot; false if there is none. */
+static bool
+find_place(Relation relation, Snapshot snapshot, ItemPointer place)
 {
-	if (IsolationUsesXactSnapshot() &&
-		find_deployed(relation, GetTransactionSnapshot()) != version)
+	GkHeads    *heads;
+	bool		found = false;
+
+	PushActiveSnapshot(snapshot);
+	heads = gk_begin_heads(relation);
+	while (!found && gk_next_head(heads))
+	{
+		found = is_head_of(heads, 0);
+		*place = gk_head(heads)->tts_tid;
+	}
+	gk_end_heads(heads);
+	PopActiveSnapshot();
+	return found;
+}
+
+/* Raises 40001 unless the transaction sees the deployed version as it is by now. */
+void
+gk_check_deployed_is_seen(Relation relation)
+{
+	ItemPointerData then;
+	ItemPointerData now;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	if (!find_place(relation, GetTransactionSnapshot(), &then) ||
+		!find_place(relation, GetLatestSnapshot(), &now) || !ItemPointerEquals(&then, &now))
 		raise_not_seen(relation);
 }
 

@@ -127,7 +127,8 @@ check_snapshot(const Change *change)
 	qsort_interruptible(seen.versions, seen.count, sizeof(Version), compare_versions, NULL);
 	for (int i = 0; is_same && i < seen.count; i++)
 		is_same = seen.versions[i].number == now[i].number &&
-			seen.versions[i].deployed == now[i].deployed;
+			seen.versions[i].deployed == now[i].deployed &&
+			seen.versions[i].deployed_at == now[i].deployed_at;
 	if (!is_same)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

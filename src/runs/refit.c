@@ -259,7 +259,7 @@ begin_refit(Refit *refit, int version)
 	/* names that others give its clusters by UPDATE would be lost: let them wait */
 	gk_lock_deployed(refit->relation);
 	read_deployed(refit);
-	gk_check_deployed_is_seen(refit->relation, refit->deployed->version);
+	gk_check_deployed_is_seen(refit->relation);
 	define(refit);
 	compare_definition(refit);
 	check_scale(refit);
