@@ -197,7 +197,7 @@ extern void gk_check_is_seen(Relation relation, int version);
 
 /*
  * In REPEATABLE READ and SERIALIZABLE, raises 40001 unless the transaction sees the deployed
- * version as it is by now: another may have been deployed, or its clusters renamed.
+ * version, if any, as it is by now: another may have been deployed, or its clusters renamed.
  */
 extern void gk_check_deployed_is_seen(Relation relation);
 

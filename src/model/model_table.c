@@ -771,17 +771,19 @@ find_place(Relation relation, Snapshot snapshot, ItemPointer place)
 	return found;
 }
 
-/* Raises 40001 unless the transaction sees the deployed version as it is by now. */
+/* Raises 40001 unless the transaction sees the deployed version, if any, as it is by now. */
 void
 gk_check_deployed_is_seen(Relation relation)
 {
 	ItemPointerData then;
 	ItemPointerData now;
+	bool		was_deployed;
 
 	if (!IsolationUsesXactSnapshot())
 		return;
-	if (!find_place(relation, GetTransactionSnapshot(), &then) ||
-		!find_place(relation, GetLatestSnapshot(), &now) || !ItemPointerEquals(&then, &now))
+	was_deployed = find_place(relation, GetTransactionSnapshot(), &then);
+	if (find_place(relation, GetLatestSnapshot(), &now) != was_deployed ||
+		(was_deployed && !ItemPointerEquals(&then, &now)))
 		raise_not_seen(relation);
 }
 

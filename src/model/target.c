@@ -224,6 +224,16 @@ find_target(GkTarget *target, const RangeVar *name, GkModelExists if_exists)
 	return true;
 }
 
+/* Raises 40001 early if the version cannot be withdrawn in the end. */
+static void
+check_seen(Oid relation_id)
+{
+	Relation	relation = gk_open_model(relation_id);
+
+	gk_check_deployed_is_seen(relation);
+	relation_close(relation, NoLock);
+}
+
 /* Creates the model, or locks an existing one. */
 void
 gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
@@ -237,7 +247,10 @@ gk_open_target(GkTarget *target, const char *name, GkModelExists if_exists,
 	while (!find_target(target, variable, if_exists))
 		CHECK_FOR_INTERRUPTS();
 	if (target->exists && if_exists == GK_MODEL_REPLACE)
+	{
 		target->version = gk_next_version(target->relation_id);
+		check_seen(target->relation_id);
+	}
 	if (target->exists)
 		return;
 	if (isTempOrTempToastNamespace(get_namespace_oid(variable->schemaname, false)))
