@@ -181,7 +181,7 @@ gk_check_overtaken(const GkModel *model)
 	int			deployed = gk_deployed_version(model->relation);
 
 	if (deployed != model->version && deployed >= 0 &&
-		deployed != gk_own_deployed_version(model->relation))
+		gk_leaves_deployed(model->relation, model->version))
 		raise_overtaken(model);
 }
 

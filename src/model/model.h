@@ -186,8 +186,11 @@ extern void gk_lock_versions(Relation relation);
 /* The version deployed by now, by others or this transaction; 0 = none, -1 = the model is gone. */
 extern int	gk_deployed_version(Oid relation_id);
 
-/* The same without what others have deployed since the active snapshot. */
-extern int	gk_own_deployed_version(Oid relation_id);
+/*
+ * True if a version is deployed as the active snapshot sees it, and the transaction has not
+ * withdrawn it since: if it is not deployed by now, others have.
+ */
+extern bool gk_leaves_deployed(Oid relation_id, int version);
 
 /*
  * Raises 40001 if a version, a deployed one for version 0, is there by now, but newer than what the

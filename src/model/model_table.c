@@ -614,55 +614,52 @@ gk_lock_deployed(Relation relation)
 		gk_lock_versions(relation);
 }
 
-/* The version that is deployed as a snapshot sees it; 0 = none. */
-static int
-find_deployed(Relation relation, Snapshot snapshot)
-{
-	GkHeads    *heads;
-	int			version;
-
-	PushActiveSnapshot(snapshot);
-	heads = gk_begin_heads(relation);
-	version = gk_find_head(heads, 0) ? integer_of(gk_head(heads), GK_MODEL_VERSION) : 0;
-	gk_end_heads(heads);
-	PopActiveSnapshot();
-	return version;
-}
-
-/* The version that is deployed by now, or in the active snapshot; -1 if the model is gone. */
-static int
-deployed_version(Oid relation_id, bool by_now)
+/* The version that is deployed by now; -1 if the model is gone. */
+int
+gk_deployed_version(Oid relation_id)
 {
 	Relation	relation;
+	GkHeads    *heads;
 	int			version;
 
 	LockRelationOid(relation_id, AccessShareLock);
 	relation = open_locked(relation_id);
 	if (relation == NULL)
 		return -1;
-	version = find_deployed(relation, by_now ? GetLatestSnapshot() : GetActiveSnapshot());
+	PushActiveSnapshot(GetLatestSnapshot());
+	heads = gk_begin_heads(relation);
+	version = gk_find_head(heads, 0) ? integer_of(gk_head(heads), GK_MODEL_VERSION) : 0;
+	gk_end_heads(heads);
+	PopActiveSnapshot();
 	relation_close(relation, AccessShareLock);
 	return version;
 }
 
-/* The version that is deployed by now. */
-int
-gk_deployed_version(Oid relation_id)
+/*
+ * True if the calling statement has not withdrawn a version that it sees deployed.  One that others
+ * have withdrawn can be seen beside one that the statement has deployed, so only it is looked for.
+ */
+bool
+gk_leaves_deployed(Oid relation_id, int version)
 {
-	return deployed_version(relation_id, true);
-}
+	Relation	relation;
+	GkHeads    *heads;
+	bool		found = false;
 
-/* The version that the calling statement sees deployed, or has deployed itself. */
-int
-gk_own_deployed_version(Oid relation_id)
-{
-	int			version;
-
+	LockRelationOid(relation_id, AccessShareLock);
+	relation = open_locked(relation_id);
+	if (relation == NULL)
+		return false;
 	PushCopiedSnapshot(GetActiveSnapshot());
 	UpdateActiveSnapshotCommandId();
-	version = deployed_version(relation_id, false);
+	heads = gk_begin_heads(relation);
+	while (!found && gk_next_head(heads))
+		found = is_head_of(heads, 0) &&
+			integer_of(gk_head(heads), GK_MODEL_VERSION) == version;
+	gk_end_heads(heads);
 	PopActiveSnapshot();
-	return version;
+	relation_close(relation, AccessShareLock);
+	return found;
 }
 
 /* Lists the versions. */
