@@ -75,7 +75,8 @@ define(GkAssignRequest *assignment, bool has_mode)
 
 	definition = gk_own_definition(relation, "Name source, id_column and labels_table, or "
 								   "let the owner of the model call this function.");
-	gk_check_definition_is_seen(relation);
+	if (!has_source || arguments->source.id_column == NULL)
+		gk_check_definition_is_seen(relation);
 	gk_use_definition_path(definition);
 	if (!has_source)
 		arguments->source.source = gk_definition_text(definition, "source");
