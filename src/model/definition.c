@@ -556,13 +556,17 @@ gk_own_definition(Relation relation, const char *hint)
 	return gk_model_definition(relation);
 }
 
-/* True if the definition of a model is the one that a snapshot sees: each is a row of a catalog. */
+/*
+ * True if a snapshot sees the definition of a model and no other: each is a row of a catalog.  One
+ * that others have replaced can be seen beside one that the transaction has written since.
+ */
 static bool
 is_seen(Relation relation, Snapshot snapshot)
 {
 	Relation	catalog = table_open(AttrDefaultRelationId, AccessShareLock);
 	Oid			now = GetAttrDefaultOid(RelationGetRelid(relation), GK_MODEL_DEFINITION);
-	Oid			then = InvalidOid;
+	bool		has_other = false;
+	int			count = 0;
 	ScanKeyData keys[2];
 	SysScanDesc scan;
 	HeapTuple	row;
@@ -572,11 +576,11 @@ is_seen(Relation relation, Snapshot snapshot)
 	ScanKeyInit(&keys[1], Anum_pg_attrdef_adnum, BTEqualStrategyNumber, F_INT2EQ,
 				Int16GetDatum(GK_MODEL_DEFINITION));
 	scan = systable_beginscan(catalog, AttrDefaultIndexId, true, snapshot, 2, keys);
-	if (HeapTupleIsValid(row = systable_getnext(scan)))
-		then = ((Form_pg_attrdef) GETSTRUCT(row))->oid;
+	for (; HeapTupleIsValid(row = systable_getnext(scan)); count++)
+		has_other |= ((Form_pg_attrdef) GETSTRUCT(row))->oid != now;
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
-	return then == now;
+	return !has_other && (count > 0 || !OidIsValid(now));
 }
 
 /* Raises 40001 if others have changed the definition of a model since the transaction began. */
