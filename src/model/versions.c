@@ -72,17 +72,23 @@ read_version(Relation relation, TupleTableSlot *slot, Version *version)
 	version->k = is_null ? 0 : DatumGetInt32(value);
 }
 
-/* Reads all versions that a snapshot sees. */
+/* The order of versions: the newest first. */
+static int
+compare_versions(const void *a, const void *b, void *argument)
+{
+	int			left = ((const Version *) a)->number;
+	int			right = ((const Version *) b)->number;
+
+	return (left < right) - (left > right);
+}
+
+/* Reads all versions that a snapshot sees, in that order. */
 static void
 read_versions(Change *change, Snapshot snapshot)
 {
 	int			room = 16;
 	GkHeads    *heads;
 
-	change->count = 0;
-	change->deployed = NULL;
-	if (change->versions != NULL)
-		pfree(change->versions);
 	change->versions = palloc(room * sizeof(Version));
 	PushActiveSnapshot(snapshot);
 	heads = gk_begin_heads(change->relation);
@@ -97,38 +103,26 @@ read_versions(Change *change, Snapshot snapshot)
 	}
 	gk_end_heads(heads);
 	PopActiveSnapshot();
-	for (int i = 0; i < change->count; i++)
+	qsort_interruptible(change->versions, change->count, sizeof(Version), compare_versions, NULL);
+	/* of several, where the unique index was dropped, the newest */
+	for (int i = 0; i < change->count && change->deployed == NULL; i++)
 		if (change->versions[i].deployed)
 			change->deployed = &change->versions[i];
-}
-
-/* The order of versions: the newest first. */
-static int
-compare_versions(const void *a, const void *b, void *argument)
-{
-	int			left = ((const Version *) a)->number;
-	int			right = ((const Version *) b)->number;
-
-	return (left < right) - (left > right);
 }
 
 /* Raises 40001 if the transaction sees other versions than there are, or another one deployed. */
 static void
 check_snapshot(const Change *change)
 {
-	Size		size = change->count * sizeof(Version);
-	Version    *now = memcpy(palloc_extended(size + 1, MCXT_ALLOC_HUGE), change->versions, size);
 	Change		seen = {.relation = change->relation};
 	bool		is_same;
 
 	read_versions(&seen, GetTransactionSnapshot());
 	is_same = seen.count == change->count;
-	qsort_interruptible(now, change->count, sizeof(Version), compare_versions, NULL);
-	qsort_interruptible(seen.versions, seen.count, sizeof(Version), compare_versions, NULL);
 	for (int i = 0; is_same && i < seen.count; i++)
-		is_same = seen.versions[i].number == now[i].number &&
-			seen.versions[i].deployed == now[i].deployed &&
-			seen.versions[i].deployed_at == now[i].deployed_at;
+		is_same = seen.versions[i].number == change->versions[i].number &&
+			seen.versions[i].deployed == change->versions[i].deployed &&
+			seen.versions[i].deployed_at == change->versions[i].deployed_at;
 	if (!is_same)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -358,16 +352,15 @@ gkmeans_rollback(PG_FUNCTION_ARGS)
 
 /* The numbers of the versions to be deleted, as an array. */
 static ArrayType *
-list_old(Change *change, int keep)
+list_old(const Change *change, int keep)
 {
 	Datum	   *numbers = palloc((change->count + 1) * sizeof(Datum));
 	int			count = 0;
-	int			previous = find_previous(change) != NULL ? find_previous(change)->number : -1;
+	const Version *previous = find_previous(change);
 
-	qsort_interruptible(change->versions, change->count, sizeof(Version), compare_versions, NULL);
 	/* the newest stays in any case: its number counts on, so that no number comes again */
 	for (int i = Max(keep, 1); i < change->count; i++)
-		if (!change->versions[i].deployed && change->versions[i].number != previous)
+		if (!change->versions[i].deployed && &change->versions[i] != previous)
 			numbers[count++] = Int32GetDatum(change->versions[i].number);
 	return construct_array(numbers, count, INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }

@@ -184,6 +184,10 @@ SELECT is(array_agg(version ORDER BY version), '{1,2,3,4,5}', 'and the archive i
 SELECT is(array_agg(version || coalesce(names::text, '')), '{5}', 'as they were') FROM archive WHERE deployed;
 
 -- A version may have any number by hand, and none need be deployed
+SELECT gkmeans_import_model('numbered', '{{1}}');
+SELECT gkmeans_import_model('numbered', '{{1}}', if_exists => 'replace') FROM generate_series(2, 5);
+UPDATE numbered SET deployed_at = NULL, version = CASE version WHEN 1 THEN -1 WHEN 2 THEN -2147483648 WHEN 3 THEN 0 ELSE 4 END WHERE version < 5;
+SELECT is(gkmeans_prune('numbered', 1), 4, 'none of them is the one to go back to');
 SELECT gkmeans_import_model('zero', '{{1}}');
 UPDATE zero SET version = 0, deployed = NULL;
 SELECT is(gkmeans_rollback('zero'), 0, 'back to version 0');
