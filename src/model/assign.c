@@ -253,8 +253,11 @@ read_model(Oid relation_id, int version)
 static bool
 are_renamed(const GkModel *model)
 {
-	const GkModel *now = read_model(model->relation, model->version);
+	const GkModel *now;
 
+	PushActiveSnapshot(GetLatestSnapshot());
+	now = gk_read_model(model->relation, model->version, CurrentMemoryContext);
+	PopActiveSnapshot();
 	for (int64 i = 0; i < model->k && i < now->k; i++)
 		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
 			return true;
@@ -265,14 +268,16 @@ are_renamed(const GkModel *model)
 static void
 check_names(const GkCall *call, const GkModel *model)
 {
-	if (!IsolationUsesXactSnapshot() &&
-		(gk_labels_table_columns(call->table) & GK_LABEL_SET(GK_LABEL_NAME)) != 0 &&
+	bool		is_fixed = IsolationUsesXactSnapshot();
+
+	if ((gk_labels_table_columns(call->table) & GK_LABEL_SET(GK_LABEL_NAME)) != 0 &&
 		are_renamed(model))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("clusters of version %d were renamed", model->version),
-				 errdetail("They had other names while the rows were labelled."),
-				 errhint("Repeat the call.")));
+				 is_fixed ? errdetail("They had other names when the transaction began.")
+				 : errdetail("They had other names while the rows were labelled."),
+				 is_fixed ? errhint("Repeat the transaction.") : errhint("Repeat the call.")));
 }
 
 /*
