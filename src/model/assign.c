@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/xact.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -249,16 +250,30 @@ read_model(Oid relation_id, int version)
 	return model;
 }
 
-/* True if clusters have other names by now. */
+/* True if a version is there by now. */
+static bool
+is_there(const GkModel *model)
+{
+	Relation	relation = gk_open_model(model->relation);
+	GkHeads    *heads = gk_begin_heads(relation);
+	bool		found = gk_find_head(heads, model->version);
+
+	gk_end_heads(heads);
+	relation_close(relation, NoLock);
+	return found;
+}
+
+/* True if clusters have other names by now; one that others have deleted has none. */
 static bool
 are_renamed(const GkModel *model)
 {
-	const GkModel *now;
+	const GkModel *now = NULL;
 
 	PushActiveSnapshot(GetLatestSnapshot());
-	now = gk_read_model(model->relation, model->version, CurrentMemoryContext);
+	if (is_there(model))
+		now = gk_read_model(model->relation, model->version, CurrentMemoryContext);
 	PopActiveSnapshot();
-	for (int64 i = 0; i < model->k && i < now->k; i++)
+	for (int64 i = 0; now != NULL && i < model->k && i < now->k; i++)
 		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
 			return true;
 	return false;

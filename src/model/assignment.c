@@ -64,6 +64,15 @@ define_labels(GkArguments *arguments, const Jsonb *definition, bool has_mode)
 										   gk_definition_text(definition, "changes_table"));
 }
 
+/* True if nothing is asked of the definition: rows, ids and another labels table are given. */
+static bool
+is_beside(const GkArguments *arguments, const Jsonb *definition)
+{
+	return arguments->source.source != NULL && arguments->source.id_column != NULL &&
+		arguments->labels_table != NULL &&
+		!gk_is_defined_labels_table(definition, arguments->labels_table);
+}
+
 /* Fills in what was left out. */
 static void
 define(GkAssignRequest *assignment, bool has_mode)
@@ -75,9 +84,9 @@ define(GkAssignRequest *assignment, bool has_mode)
 
 	definition = gk_own_definition(relation, "Name source, id_column and labels_table, or "
 								   "let the owner of the model call this function.");
-	if (!has_source || arguments->source.id_column == NULL)
-		gk_check_definition_is_seen(relation);
 	gk_use_definition_path(definition);
+	if (!is_beside(arguments, definition))
+		gk_check_definition_is_seen(relation);
 	if (!has_source)
 		arguments->source.source = gk_definition_text(definition, "source");
 	if (arguments->source.source == NULL)

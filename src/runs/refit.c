@@ -258,8 +258,8 @@ begin_refit(Refit *refit, int version)
 	gk_use_definition_path(refit->definition);
 	/* names that others give its clusters by UPDATE would be lost: let them wait */
 	gk_lock_deployed(refit->relation);
-	read_deployed(refit);
 	gk_check_deployed_is_seen(refit->relation);
+	read_deployed(refit);
 	define(refit);
 	compare_definition(refit);
 	check_scale(refit);
