@@ -134,17 +134,14 @@ check_existing(Oid relation_id, const RangeVar *name, GkModelExists if_exists)
 	gk_check_published(relation_id, CMD_UPDATE);
 }
 
-/* The number of a new version. */
-int
-gk_next_version(Oid relation_id)
+/* The highest number of the versions that a snapshot sees; 0 if there is none. */
+static int
+highest_version(Relation relation, Snapshot snapshot)
 {
-	Relation	relation = gk_open_model(relation_id);
-	GkHeads    *heads;
 	int			highest = 0;
+	GkHeads    *heads;
 
-	/* count what others committed while this waited for the lock, and what the statement wrote */
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(snapshot);
 	heads = gk_begin_heads(relation);
 	while (gk_next_head(heads))
 	{
@@ -155,6 +152,22 @@ gk_next_version(Oid relation_id)
 	}
 	gk_end_heads(heads);
 	PopActiveSnapshot();
+	return highest;
+}
+
+/* The number of a new version. */
+int
+gk_next_version(Oid relation_id)
+{
+	Relation	relation = gk_open_model(relation_id);
+	int			highest;
+
+	/* count what others committed while this waited for the lock, and what the statement wrote */
+	CommandCounterIncrement();
+	highest = highest_version(relation, GetLatestSnapshot());
+	/* and what others deleted since the transaction began, which sees it beside the new one */
+	if (IsolationUsesXactSnapshot())
+		highest = Max(highest, highest_version(relation, GetTransactionSnapshot()));
 	if (highest == PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
