@@ -244,12 +244,12 @@ compare_models(FunctionCallInfo fcinfo, Comparison *comparison)
 	source = gk_source_text(gk_source_argument(fcinfo, 2, PG_GETARG_OID(0)));
 	refuse_nodes();
 	is_newer = count_rows(source, comparison);
-	PopActiveSnapshot();
 	AtEOXact_GUC(false, nest_level);
 	if (is_newer && gk_version_argument(fcinfo, 3) == 0)
 		gk_check_overtaken(comparison->from);
 	if (is_newer && gk_version_argument(fcinfo, 4) == 0)
 		gk_check_overtaken(comparison->to);
+	PopActiveSnapshot();
 }
 
 /* Measures how much two clusterings agree, and makes the row of it. */
