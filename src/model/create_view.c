@@ -10,11 +10,13 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteSupport.h"
 #include "utils/builtins.h"
@@ -57,6 +59,7 @@ typedef struct View
 	Relation	model;
 	const char *constant;		/* the model in SQL */
 	const char *functions;		/* the schema of the extension, quoted */
+	Oid			replaced;		/* what it takes the place of, if anything */
 	List	   *used;			/* of char *: names of columns */
 	StringInfoData columns;		/* the list after SELECT */
 	StringInfoData from;
@@ -120,6 +123,25 @@ columns_of(const GkSourceText *source, const char *query)
 	return names;
 }
 
+/* Raises an error if the source reads the view to be replaced, whose query would be lost. */
+static void
+check_replaced(const View *view, const GkSourceText *source)
+{
+	Query	   *query = gk_query_rewrite(source, psprintf("SELECT FROM %s AS t", source->from));
+	List	   *relations;
+	List	   *others;
+	bool		has_policies;
+
+	extract_query_dependencies((Node *) query, &relations, &others, &has_policies);
+	if (list_member_oid(relations, view->replaced))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("view \"%s\" cannot be replaced", get_rel_name(view->replaced)),
+				 errdetail("The source of model \"%s\" reads it, so it would read itself.",
+						   gk_model_name(view->model)),
+				 errhint("Give the view of the model another name.")));
+}
+
 /*
  * The rows of the source with what gkmeans_score() says of them.  The source is looked up as it was
  * when the model was made; whoever sets that path ends it.
@@ -140,6 +162,8 @@ describe_scored(View *view)
 				 errhint("Its owner can set one with gkmeans_alter_model().")));
 	gk_use_definition_path(definition);
 	source = gk_source_text(text);
+	if (get_rel_relkind(view->replaced) == RELKIND_VIEW)
+		check_replaced(view, source);
 	/* the source may have a column t, but none is called t.* */
 	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s." SCORE "(%s, t.*) AS s",
 					 source->from, view->functions, view->constant);
@@ -275,10 +299,11 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 
 /* Begins the description of a view of a model. */
 static void
-begin_view(View *view, Relation model)
+begin_view(View *view, Relation model, Oid replaced)
 {
 	memset(view, 0, sizeof(*view));
 	view->model = model;
+	view->replaced = replaced;
 	/* its name may mean another model before the view is there */
 	view->constant = psprintf("'%u'::pg_catalog.regclass", RelationGetRelid(model));
 	view->functions = gk_extension_schema_name();
@@ -287,19 +312,20 @@ begin_view(View *view, Relation model)
 }
 
 /*
- * True if a relation has a name; if none has, it keeps others from creating one, if the user may
+ * The relation that has a name; if none has, it keeps others from creating one, if the user may
  * create it himself.
  */
-static bool
-is_taken(RangeVar *name)
+static Oid
+find_taken(RangeVar *name)
 {
 	Oid			existing = InvalidOid;
+	Oid			taken = RangeVarGetRelid(name, NoLock, true);
 
-	if (OidIsValid(RangeVarGetRelid(name, NoLock, true)))
-		return true;
+	if (OidIsValid(taken))
+		return taken;
 	(void) RangeVarGetAndCheckCreationNamespace(name, NoLock, &existing);
 	gk_lock_table_name(name);
-	return OidIsValid(RangeVarGetRelid(name, NoLock, true));
+	return RangeVarGetRelid(name, NoLock, true);
 }
 
 /* SQL: creates a view of the scored rows of a model, or of its clusters. */
@@ -308,9 +334,10 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 {
 	bool		scored = gk_find_word("kind", gk_text_or(fcinfo, 2, kinds[0]), kinds) == 0;
 	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, 3, "error"));
+	bool		is_replace = if_exists == GK_MODEL_REPLACE;
 	Relation	model;
 	RangeVar   *name;
-	bool		exists;
+	Oid			existing;
 	View		view;
 
 	PreventCommandIfReadOnly("gkmeans_create_view()");
@@ -318,13 +345,13 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	gk_require_argument(fcinfo, 0, "model");
 	model = gk_open_model(PG_GETARG_OID(0));
 	name = gk_table_name("view_name", gk_required_text(fcinfo, 1, "view_name"));
-	exists = is_taken(name);
+	existing = find_taken(name);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
-	if (if_exists != GK_MODEL_SKIP || !exists)
+	if (if_exists != GK_MODEL_SKIP || !OidIsValid(existing))
 	{
-		begin_view(&view, model);
-		make_view(&view, name, scored, if_exists == GK_MODEL_REPLACE);
+		begin_view(&view, model, is_replace ? existing : InvalidOid);
+		make_view(&view, name, scored, is_replace);
 	}
 	SPI_finish();
 	relation_close(model, NoLock);

@@ -99,6 +99,15 @@ SELECT has_column('gk_test', 'wide', 'Spent, in €', 'and as it was');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'wide', 'clusters', 'replace')$$, '42P16', 'PostgreSQL replaces no view by one with fewer columns');
 SELECT lives_ok($$SELECT gkmeans_create_view('rfm', 'scored', 'scored', 'replace')$$, 'the same columns can be replaced');
 SELECT lives_ok($$SELECT gkmeans_create_view('rfm', 'new_one', 'clusters', 'replace'), gkmeans_create_view('rfm', 'new_two', 'scored', 'skip')$$, 'views that are not there');
+-- The view that the source reads
+CREATE VIEW early AS SELECT id, recency FROM customers WHERE id < 100;
+CREATE VIEW below AS SELECT * FROM early;
+SELECT gkmeans_create_model('of_view', 'SELECT b.* FROM below b JOIN customers USING (id)', '{recency}', 2);
+SELECT fails_with(format($$SELECT gkmeans_create_view('of_view', %L, if_exists => 'replace')$$, v), '42P17', 'a view of the source is not replaced: ' || v, format('view "%s" cannot be replaced', v), 'source of model "of_view" reads it', 'another name') FROM unnest('{early,below}'::text[]) v;
+SELECT is((SELECT count(*)::int FROM below), 99, 'and stays');
+SELECT fails_with($$SELECT gkmeans_create_view('of_view', 'below')$$, '42P07', 'nor is it made again');
+SELECT lives_ok($$SELECT gkmeans_create_view('of_view', 'below', if_exists => 'skip')$$, 'it can be skipped');
+SELECT lives_ok($$SELECT gkmeans_create_view('of_view', 'above'), gkmeans_create_view('of_view', 'above', if_exists => 'replace')$$, 'a view of its rows can be replaced');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'customers', if_exists => 'replace')$$, '42809', 'a table is no view');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'x', 'wide')$$, '22023', 'another kind', 'invalid kind', NULL, 'scored.*clusters');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'x', if_exists => 'append')$$, '22023', 'another word', 'if_exists');
