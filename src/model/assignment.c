@@ -64,15 +64,6 @@ define_labels(GkArguments *arguments, const Jsonb *definition, bool has_mode)
 										   gk_definition_text(definition, "changes_table"));
 }
 
-/* True if nothing is asked of the definition: rows, ids and another labels table are given. */
-static bool
-is_beside(const GkArguments *arguments, const Jsonb *definition)
-{
-	return arguments->source.source != NULL && arguments->source.id_column != NULL &&
-		arguments->labels_table != NULL &&
-		!gk_is_defined_labels_table(definition, arguments->labels_table);
-}
-
 /* Fills in what was left out. */
 static void
 define(GkAssignRequest *assignment, bool has_mode)
@@ -85,8 +76,6 @@ define(GkAssignRequest *assignment, bool has_mode)
 	definition = gk_own_definition(relation, "Name source, id_column and labels_table, or "
 								   "let the owner of the model call this function.");
 	gk_use_definition_path(definition);
-	if (!is_beside(arguments, definition))
-		gk_check_definition_is_seen(relation);
 	if (!has_source)
 		arguments->source.source = gk_definition_text(definition, "source");
 	if (arguments->source.source == NULL)
@@ -103,22 +92,29 @@ define(GkAssignRequest *assignment, bool has_mode)
 	relation_close(relation, NoLock);
 }
 
+/* True if the caller named all that an assignment needs. */
+static bool
+is_complete(const GkArguments *arguments)
+{
+	return arguments->source.source != NULL && arguments->source.id_column != NULL &&
+		arguments->labels_table != NULL;
+}
+
 /* True if a definition is needed, or says how the caller's own labels are written. */
 static bool
 is_defined(const GkAssignRequest *assignment)
 {
-	const GkArguments *arguments = &assignment->arguments;
-	Relation	relation;
-	bool		is_own;
+	Relation	relation = gk_open_model(assignment->model);
+	bool		is_needed = !is_complete(&assignment->arguments);
 
-	if (arguments->source.source == NULL || arguments->source.id_column == NULL ||
-		arguments->labels_table == NULL)
-		return true;
-	relation = gk_open_model(assignment->model);
-	is_own = relation->rd_rel->relowner == GetUserId() &&
-		gk_defined_labels_table(relation) != NULL;
+	if (relation->rd_rel->relowner == GetUserId())
+	{
+		/* the labels table may have been the model's own when the transaction began */
+		gk_check_definition_is_seen(relation);
+		is_needed |= gk_defined_labels_table(relation) != NULL;
+	}
 	relation_close(relation, NoLock);
-	return is_own;
+	return is_needed;
 }
 
 /* Raises an error if something is said nowhere. */
