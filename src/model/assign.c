@@ -263,6 +263,31 @@ is_there(const GkModel *model)
 	return found;
 }
 
+/* True if a cluster has no name of its own. */
+static bool
+is_unnamed(const GkModel *model, int64 place)
+{
+	return model->names == NULL || model->names[place] == NULL;
+}
+
+/* True if a cluster has another name in another reading of its version. */
+static bool
+is_renamed(const GkModel *model, const GkModel *now, int64 place)
+{
+	char	   *name;
+	char	   *name_now;
+	bool		is_other;
+
+	if (is_unnamed(model, place) && is_unnamed(now, place))
+		return gk_cluster_id(model, place) != gk_cluster_id(now, place);
+	name = gk_cluster_name(model, place);
+	name_now = gk_cluster_name(now, place);
+	is_other = strcmp(name, name_now) != 0;
+	pfree(name);
+	pfree(name_now);
+	return is_other;
+}
+
 /* True if clusters have other names by now; one that others have deleted has none. */
 static bool
 are_renamed(const GkModel *model)
@@ -274,8 +299,11 @@ are_renamed(const GkModel *model)
 		now = gk_read_model(model->relation, model->version, CurrentMemoryContext);
 	PopActiveSnapshot();
 	for (int64 i = 0; now != NULL && i < model->k && i < now->k; i++)
-		if (strcmp(gk_cluster_name(model, i), gk_cluster_name(now, i)) != 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (is_renamed(model, now, i))
 			return true;
+	}
 	return false;
 }
 
