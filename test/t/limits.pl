@@ -212,6 +212,17 @@ my $peak_before = $peak_of->();
 is($comparing->query(q{SELECT count(*) FROM gkmeans_transitions('grid_a', 'grid_b', 'SELECT a, b FROM generate_series(1, 500) a, generate_series(1, 500) b')}), 250000, 'many pairs of clusters');
 cmp_ok($peak_of->() - $peak_before, '<', 40000, 'many pairs of clusters: kB of memory');
 
+# Nor do names that nobody gave need memory when labels are written with them
+$comparing->query(q{SELECT gkmeans_import_model('numbered', (SELECT array_agg(ARRAY[i::float8]) FROM generate_series(1, 500000) i), '{x}');
+	CREATE TABLE one_row AS SELECT 1 AS id, 5.0 AS x;
+	CREATE TABLE plain_labels (id int PRIMARY KEY, cluster_id int);
+	CREATE TABLE named_labels (id int PRIMARY KEY, cluster_id int, name text)});
+my $assign_to = sub { return $comparing->query("SELECT labelled FROM gkmeans_assign('numbered', 'one_row', 'id', '$_[0]')") };
+is($assign_to->('plain_labels'), 1, 'a label of many clusters');
+$peak_before = $peak_of->();
+is($assign_to->('named_labels'), 1, 'with its name');
+cmp_ok($peak_of->() - $peak_before, '<', 100000, 'names that nobody gave: kB of memory');
+
 # Nor do views unpack values that are longer than any that gkmeans writes
 $node->safe_psql('postgres', q{
 	SELECT gkmeans_import_model('swollen', '{{1,2},{3,4}}');
