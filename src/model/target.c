@@ -237,13 +237,14 @@ find_target(GkTarget *target, const RangeVar *name, GkModelExists if_exists)
 	return true;
 }
 
-/* Raises 40001 early if the version cannot be withdrawn in the end. */
+/* Raises 40001 early if the version cannot be withdrawn, or others' definition would be lost. */
 static void
 check_seen(Oid relation_id)
 {
 	Relation	relation = gk_open_model(relation_id);
 
 	gk_check_deployed_is_seen(relation);
+	gk_check_definition_is_seen(relation);
 	relation_close(relation, NoLock);
 }
 
