@@ -59,7 +59,7 @@ typedef struct View
 	Relation	model;
 	const char *constant;		/* the model in SQL */
 	const char *functions;		/* the schema of the extension, quoted */
-	Oid			replaced;		/* what it takes the place of, if anything */
+	Oid			replaced;		/* the view that it takes the place of, if any */
 	List	   *used;			/* of char *: names of columns */
 	StringInfoData columns;		/* the list after SELECT */
 	StringInfoData from;
@@ -162,7 +162,7 @@ describe_scored(View *view)
 				 errhint("Its owner can set one with gkmeans_alter_model().")));
 	gk_use_definition_path(definition);
 	source = gk_source_text(text);
-	if (get_rel_relkind(view->replaced) == RELKIND_VIEW)
+	if (OidIsValid(view->replaced))
 		check_replaced(view, source);
 	/* the source may have a column t, but none is called t.* */
 	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s." SCORE "(%s, t.*) AS s",
@@ -328,6 +328,23 @@ find_taken(RangeVar *name)
 	return RangeVarGetRelid(name, NoLock, true);
 }
 
+/* Raises an error if the view cannot take the place of what has its name. */
+static void
+check_taken(Oid existing, bool is_replace)
+{
+	if (OidIsValid(existing) && !is_replace)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", get_rel_name(existing)),
+				 errhint("Give the view another name, or, if it is a view, set if_exists to "
+						 "\"replace\" or \"skip\".")));
+	if (OidIsValid(existing) && get_rel_relkind(existing) != RELKIND_VIEW)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a view", get_rel_name(existing)),
+				 errhint("Give the view another name.")));
+}
+
 /* SQL: creates a view of the scored rows of a model, or of its clusters. */
 Datum
 gkmeans_create_view(PG_FUNCTION_ARGS)
@@ -350,7 +367,8 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 		elog(ERROR, "could not connect to SPI");
 	if (if_exists != GK_MODEL_SKIP || !OidIsValid(existing))
 	{
-		begin_view(&view, model, is_replace ? existing : InvalidOid);
+		check_taken(existing, is_replace);
+		begin_view(&view, model, existing);
 		make_view(&view, name, scored, is_replace);
 	}
 	SPI_finish();
