@@ -11,14 +11,15 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteSupport.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -57,9 +58,10 @@ static const char *const kinds[] = {"scored", "clusters", NULL};
 typedef struct View
 {
 	Relation	model;
+	const RangeVar *name;
+	bool		is_replace;		/* it takes the place of another, if there is one */
 	const char *constant;		/* the model in SQL */
 	const char *functions;		/* the schema of the extension, quoted */
-	Oid			replaced;		/* the view that it takes the place of, if any */
 	List	   *used;			/* of char *: names of columns */
 	StringInfoData columns;		/* the list after SELECT */
 	StringInfoData from;
@@ -123,20 +125,74 @@ columns_of(const GkSourceText *source, const char *query)
 	return names;
 }
 
-/* Raises an error if the source reads the view to be replaced, whose query would be lost. */
+/* Raises an error if the view cannot take the place of what has its name. */
+static void
+check_taken(Oid existing, bool is_replace)
+{
+	if (OidIsValid(existing) && !is_replace)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", get_rel_name(existing)),
+				 errhint("Give the view another name, or, if it is a view, set if_exists to "
+						 "\"replace\" or \"skip\".")));
+	if (OidIsValid(existing) && get_rel_relkind(existing) != RELKIND_VIEW)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a view", get_rel_name(existing)),
+				 errhint("Give the view another name.")));
+}
+
+/* What is read, views and materialized views too, by relations of $1, if $2 is among it. */
+#define READS \
+	"WITH RECURSIVE read AS (SELECT pg_catalog.unnest($1) AS id UNION SELECT d.refobjid" \
+	" FROM read JOIN pg_catalog.pg_rewrite AS w ON w.ev_class OPERATOR(pg_catalog.=) read.id" \
+	" AND w.rulename OPERATOR(pg_catalog.=) '" ViewSelectRuleName "' JOIN pg_catalog.pg_depend" \
+	" AS d ON d.objid OPERATOR(pg_catalog.=) w.oid AND d.classid OPERATOR(pg_catalog.=)" \
+	" 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.refclassid OPERATOR(pg_catalog.=)" \
+	" 'pg_catalog.pg_class'::pg_catalog.regclass)" \
+	" SELECT FROM read WHERE id OPERATOR(pg_catalog.=) $2"
+
+/* True if one of the relations is a relation, or reads it; they are OIDs. */
+static bool
+are_reading(const List *relations, Oid relation_id)
+{
+	Oid			types[] = {OIDARRAYOID, OIDOID};
+	Datum	   *ids = palloc(list_length(relations) * sizeof(Datum));
+	Datum		values[2];
+	int			code;
+
+	for (int i = 0; i < list_length(relations); i++)
+		ids[i] = ObjectIdGetDatum(list_nth_oid(relations, i));
+	values[0] = PointerGetDatum(construct_array(ids, list_length(relations), OIDOID, sizeof(Oid),
+												true, TYPALIGN_INT));
+	values[1] = ObjectIdGetDatum(relation_id);
+	code = SPI_execute_with_args(READS, 2, types, values, NULL, false, 1);
+	if (code != SPI_OK_SELECT)
+		elog(ERROR, "could not look for a view: %s", SPI_result_code_string(code));
+	return SPI_processed > 0;
+}
+
+/*
+ * Raises an error if the source reads the view to be replaced, whose query would be lost.  What
+ * functions read is known only of those that the planner replaces by their query.
+ */
 static void
 check_replaced(const View *view, const GkSourceText *source)
 {
-	Query	   *query = gk_query_rewrite(source, psprintf("SELECT FROM %s AS t", source->from));
-	List	   *relations;
-	List	   *others;
-	bool		has_policies;
+	const GkSourceQuery *query;
+	Oid			replaced;
 
-	extract_query_dependencies((Node *) query, &relations, &others, &has_policies);
-	if (list_member_oid(relations, view->replaced))
+	if (!OidIsValid(RangeVarGetRelid(view->name, NoLock, true)))
+		return;
+	query = gk_query_plan(source, psprintf("SELECT FROM %s AS t", source->from), InvalidOid, NULL,
+						  NULL);
+	/* others may have made it anew while the call waited for the relations of the source */
+	replaced = RangeVarGetRelid(view->name, NoLock, true);
+	check_taken(replaced, true);
+	if (OidIsValid(replaced) && are_reading(query->tables, replaced))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("view \"%s\" cannot be replaced", get_rel_name(view->replaced)),
+				 errmsg("view \"%s\" cannot be replaced", view->name->relname),
 				 errdetail("The source of model \"%s\" reads it, so it would read itself.",
 						   gk_model_name(view->model)),
 				 errhint("Give the view of the model another name.")));
@@ -162,7 +218,7 @@ describe_scored(View *view)
 				 errhint("Its owner can set one with gkmeans_alter_model().")));
 	gk_use_definition_path(definition);
 	source = gk_source_text(text);
-	if (OidIsValid(view->replaced))
+	if (view->is_replace)
 		check_replaced(view, source);
 	/* the source may have a column t, but none is called t.* */
 	appendStringInfo(&view->from, "%s AS t,\n    LATERAL %s." SCORE "(%s, t.*) AS s",
@@ -274,7 +330,7 @@ check_view(Oid relation_id, bool scored)
 
 /* Makes the view of a kind. */
 static void
-make_view(View *view, const RangeVar *name, bool scored, bool replace)
+make_view(View *view, bool scored)
 {
 	int			nest_level = NewGUCNestLevel();
 	CommandId	before = GetCurrentCommandId(false);
@@ -287,23 +343,24 @@ make_view(View *view, const RangeVar *name, bool scored, bool replace)
 		describe_clusters(view);
 	command.text =
 		psprintf("CREATE %sVIEW %s WITH (security_invoker = true) AS\nSELECT%s\nFROM %s",
-				 replace ? "OR REPLACE " : "", gk_quoted_name(name), view->columns.data,
-				 view->from.data);
+				 view->is_replace ? "OR REPLACE " : "", gk_quoted_name(view->name),
+				 view->columns.data, view->from.data);
 	SPI_freeplan(gk_execute_checked(&command, 0, 0, NULL, NULL, NULL, &code));
 	if (code < 0)
 		elog(ERROR, "could not run \"%s\": %s", command.text, SPI_result_code_string(code));
-	check_view(gk_made_relation(name, RULERELNAME, CStringGetDatum(ViewSelectRuleName), before),
-			   scored);
+	check_view(gk_made_relation(view->name, RULERELNAME, CStringGetDatum(ViewSelectRuleName),
+								before), scored);
 	AtEOXact_GUC(false, nest_level);
 }
 
 /* Begins the description of a view of a model. */
 static void
-begin_view(View *view, Relation model, Oid replaced)
+begin_view(View *view, Relation model, const RangeVar *name, bool is_replace)
 {
 	memset(view, 0, sizeof(*view));
 	view->model = model;
-	view->replaced = replaced;
+	view->name = name;
+	view->is_replace = is_replace;
 	/* its name may mean another model before the view is there */
 	view->constant = psprintf("'%u'::pg_catalog.regclass", RelationGetRelid(model));
 	view->functions = gk_extension_schema_name();
@@ -326,23 +383,6 @@ find_taken(RangeVar *name)
 	(void) RangeVarGetAndCheckCreationNamespace(name, NoLock, &existing);
 	gk_lock_table_name(name);
 	return RangeVarGetRelid(name, NoLock, true);
-}
-
-/* Raises an error if the view cannot take the place of what has its name. */
-static void
-check_taken(Oid existing, bool is_replace)
-{
-	if (OidIsValid(existing) && !is_replace)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists", get_rel_name(existing)),
-				 errhint("Give the view another name, or, if it is a view, set if_exists to "
-						 "\"replace\" or \"skip\".")));
-	if (OidIsValid(existing) && get_rel_relkind(existing) != RELKIND_VIEW)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a view", get_rel_name(existing)),
-				 errhint("Give the view another name.")));
 }
 
 /* SQL: creates a view of the scored rows of a model, or of its clusters. */
@@ -368,8 +408,8 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	if (if_exists != GK_MODEL_SKIP || !OidIsValid(existing))
 	{
 		check_taken(existing, is_replace);
-		begin_view(&view, model, existing);
-		make_view(&view, name, scored, is_replace);
+		begin_view(&view, model, name, is_replace);
+		make_view(&view, scored);
 	}
 	SPI_finish();
 	relation_close(model, NoLock);
