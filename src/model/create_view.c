@@ -125,21 +125,28 @@ columns_of(const GkSourceText *source, const char *query)
 	return names;
 }
 
-/* Raises an error if the view cannot take the place of what has its name. */
+/* Raises an error if a relation is no view. */
 static void
-check_taken(Oid existing, bool is_replace)
+check_kind(Oid existing)
 {
-	if (OidIsValid(existing) && !is_replace)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists", get_rel_name(existing)),
-				 errhint("Give the view another name, or, if it is a view, set if_exists to "
-						 "\"replace\" or \"skip\".")));
 	if (OidIsValid(existing) && get_rel_relkind(existing) != RELKIND_VIEW)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a view", get_rel_name(existing)),
 				 errhint("Give the view another name.")));
+}
+
+/* Raises an error if a view cannot take the place of what has its name, or be left out for it. */
+static void
+check_taken(Oid existing, GkModelExists if_exists)
+{
+	if (OidIsValid(existing) && if_exists == GK_MODEL_ERROR)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" already exists", get_rel_name(existing)),
+				 errhint("Give the view another name, or, if it is a view, set if_exists to "
+						 "\"replace\" or \"skip\".")));
+	check_kind(existing);
 }
 
 /* What is read, views and materialized views too, by relations of $1, if $2 is among it. */
@@ -188,7 +195,7 @@ check_replaced(const View *view, const GkSourceText *source)
 						  NULL);
 	/* others may have made it anew while the call waited for the relations of the source */
 	replaced = RangeVarGetRelid(view->name, NoLock, true);
-	check_taken(replaced, true);
+	check_kind(replaced);
 	if (OidIsValid(replaced) && are_reading(query->tables, replaced))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -391,7 +398,6 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 {
 	bool		scored = gk_find_word("kind", gk_text_or(fcinfo, 2, kinds[0]), kinds) == 0;
 	GkModelExists if_exists = gk_model_exists_word(gk_text_or(fcinfo, 3, "error"));
-	bool		is_replace = if_exists == GK_MODEL_REPLACE;
 	Relation	model;
 	RangeVar   *name;
 	Oid			existing;
@@ -405,10 +411,10 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	existing = find_taken(name);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
+	check_taken(existing, if_exists);
 	if (if_exists != GK_MODEL_SKIP || !OidIsValid(existing))
 	{
-		check_taken(existing, is_replace);
-		begin_view(&view, model, name, is_replace);
+		begin_view(&view, model, name, if_exists == GK_MODEL_REPLACE);
 		make_view(&view, scored);
 	}
 	SPI_finish();

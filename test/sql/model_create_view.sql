@@ -112,6 +112,7 @@ SELECT fails_with(format($$SELECT gkmeans_create_view(%L, 'early', if_exists => 
 SELECT fails_with($$SELECT gkmeans_create_view('of_view', 'below')$$, '42P07', 'nor is it made again', 'relation "below" already exists', NULL, 'set if_exists to');
 SELECT lives_ok($$SELECT gkmeans_create_view('of_view', 'below', if_exists => 'skip')$$, 'it can be skipped');
 SELECT lives_ok($$SELECT gkmeans_create_view('of_view', 'above'), gkmeans_create_view('of_view', 'above', if_exists => 'replace')$$, 'a view of its rows can be replaced');
+SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'customers', if_exists => 'skip')$$, '42809', 'nor is a table taken for one', '"customers" is not a view', NULL, 'another name');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'customers', if_exists => 'replace')$$, '42809', 'a table is no view', '"customers" is not a view');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'x', 'wide')$$, '22023', 'another kind', 'invalid kind', NULL, 'scored.*clusters');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'x', if_exists => 'append')$$, '22023', 'another word', 'if_exists');
