@@ -179,6 +179,7 @@ gk_changes_table_append(GkChangesTable *table, const GkLabelsRelation *labels,
 	table->output.read_id = before->relation_id;
 	/* as the INSERT does; neither is attached to the other from here on */
 	LockRelationOid(table->output.relation_id, RowExclusiveLock);
+	(void) gk_table_of_name(&table->output);
 	check_apart(table->output.relation_id, before->relation_id);
 	return gk_execute_stamped(&table->output, append_command(table, labels, before),
 							  &before->comparison, stamp);

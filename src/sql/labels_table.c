@@ -465,7 +465,7 @@ explain_lock(void *arg)
 static void
 check_replaced(const GkLabelsTable *table)
 {
-	if (RangeVarGetRelid(table->output.variable, NoLock, true) != table->output.relation_id)
+	if (gk_table_of_name(&table->output) != table->output.relation_id)
 		gk_raise_replaced(&table->output, "Another table has taken its name meanwhile.");
 }
 
@@ -672,10 +672,10 @@ lock_table(const GkLabelsTable *table)
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	lock_by_name(table);
-	/* that may be another table, which had the name only until it was locked */
 	LockRelationOid(table->output.relation_id, ShareUpdateExclusiveLock);
+	/* from now on it can only lose its name with its schema, for which the caller looks */
 	check_replaced(table);
+	lock_by_name(table);
 	(void) find_all_inheritors(table->output.relation_id, ShareUpdateExclusiveLock, NULL);
 	error_context_stack = callback.previous;
 }
@@ -742,7 +742,7 @@ take_replacement(GkLabelsTable *table)
 {
 	Oid			before = table->output.relation_id;
 
-	table->output.relation_id = RangeVarGetRelid(table->output.variable, NoLock, false);
+	table->output.relation_id = gk_table_of_name(&table->output);
 	if (table->output.relation_id != before)
 		gk_check_own(&table->output);
 }

@@ -405,6 +405,17 @@ gk_raise_replaced(const GkOutputTable *table, const char *detail)
 			 errhint("Try again.")));
 }
 
+/* The table that has the name; 55000 if none has it any more. */
+Oid
+gk_table_of_name(const GkOutputTable *table)
+{
+	Oid			relation_id = RangeVarGetRelid(table->variable, NoLock, true);
+
+	if (!OidIsValid(relation_id))
+		gk_raise_replaced(table, "It was renamed, moved or dropped meanwhile.");
+	return relation_id;
+}
+
 /* Makes a table. */
 void
 gk_make_table(GkOutputTable *table, const GkOutputColumn *ids, const char *rest,

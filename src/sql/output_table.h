@@ -106,6 +106,9 @@ extern int64 gk_execute(const char *command);
 __attribute__((noreturn))
 extern void gk_raise_replaced(const GkOutputTable *table, const char *detail);
 
+/* The table that has the name of one that was there; 55000 if none has it any more. */
+extern Oid	gk_table_of_name(const GkOutputTable *table);
+
 /*
  * Makes a table whose first column has the ids; `rest` is what follows their type, and its access
  * method, NULL = the default one, which may keep rows that cannot be changed.  Raises 55000 if
