@@ -17,6 +17,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteSupport.h"
 #include "utils/array.h"
@@ -125,28 +126,30 @@ columns_of(const GkSourceText *source, const char *query)
 	return names;
 }
 
-/* Raises an error if a relation is no view. */
+/* Raises an error if a relation is no view, unless others have just dropped it. */
 static void
-check_kind(Oid existing)
+check_kind(Oid existing, const RangeVar *name)
 {
-	if (OidIsValid(existing) && get_rel_relkind(existing) != RELKIND_VIEW)
+	char		kind = get_rel_relkind(existing);
+
+	if (kind != RELKIND_VIEW && kind != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a view", get_rel_name(existing)),
+				 errmsg("\"%s\" is not a view", name->relname),
 				 errhint("Give the view another name.")));
 }
 
 /* Raises an error if a view cannot take the place of what has its name, or be left out for it. */
 static void
-check_taken(Oid existing, GkModelExists if_exists)
+check_taken(Oid existing, const RangeVar *name, GkModelExists if_exists)
 {
 	if (OidIsValid(existing) && if_exists == GK_MODEL_ERROR)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists", get_rel_name(existing)),
+				 errmsg("relation \"%s\" already exists", name->relname),
 				 errhint("Give the view another name, or, if it is a view, set if_exists to "
 						 "\"replace\" or \"skip\".")));
-	check_kind(existing);
+	check_kind(existing, name);
 }
 
 /* What is read, views and materialized views too, by relations of $1, if $2 is among it. */
@@ -158,6 +161,35 @@ check_taken(Oid existing, GkModelExists if_exists)
 	" 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.refclassid OPERATOR(pg_catalog.=)" \
 	" 'pg_catalog.pg_class'::pg_catalog.regclass)" \
 	" SELECT FROM read WHERE id OPERATOR(pg_catalog.=) $2"
+
+/* Appends the tables and views of a query, within queries as well, to a List of OIDs. */
+static bool
+append_relations(Node *node, void *context)
+{
+	List	  **relations = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		const RangeTblEntry *entry = (const RangeTblEntry *) node;
+
+		if (OidIsValid(entry->relid))
+			*relations = lappend_oid(*relations, entry->relid);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, append_relations, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, append_relations, context);
+}
+
+/* The same for a query before the planner leaves out what gives no rows. */
+static void
+note_relations(const Query *query, const void *context)
+{
+	(void) append_relations((Node *) unconstify(Query *, query), unconstify(void *, context));
+}
 
 /* True if one of the relations is a relation, or reads it; they are OIDs. */
 static bool
@@ -187,16 +219,18 @@ static void
 check_replaced(const View *view, const GkSourceText *source)
 {
 	const GkSourceQuery *query;
+	List	   *relations = NIL;
 	Oid			replaced;
 
 	if (!OidIsValid(RangeVarGetRelid(view->name, NoLock, true)))
 		return;
-	query = gk_query_plan(source, psprintf("SELECT FROM %s AS t", source->from), InvalidOid, NULL,
-						  NULL);
+	query = gk_query_plan(source, psprintf("SELECT t.* FROM %s AS t", source->from), InvalidOid,
+						  note_relations, &relations);
+	relations = list_concat_unique_oid(relations, query->tables);
 	/* others may have made it anew while the call waited for the relations of the source */
 	replaced = RangeVarGetRelid(view->name, NoLock, true);
-	check_kind(replaced);
-	if (OidIsValid(replaced) && are_reading(query->tables, replaced))
+	check_kind(replaced, view->name);
+	if (OidIsValid(replaced) && are_reading(relations, replaced))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("view \"%s\" cannot be replaced", view->name->relname),
@@ -411,7 +445,7 @@ gkmeans_create_view(PG_FUNCTION_ARGS)
 	existing = find_taken(name);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to SPI");
-	check_taken(existing, if_exists);
+	check_taken(existing, name, if_exists);
 	if (if_exists != GK_MODEL_SKIP || !OidIsValid(existing))
 	{
 		begin_view(&view, model, name, if_exists == GK_MODEL_REPLACE);

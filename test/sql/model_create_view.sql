@@ -105,6 +105,12 @@ CREATE VIEW below AS SELECT * FROM early;
 SELECT gkmeans_create_model('of_view', 'SELECT b.* FROM below b JOIN customers USING (id)', '{recency}', 2);
 SELECT fails_with(format($$SELECT gkmeans_create_view('of_view', %L, if_exists => 'replace')$$, v), '42P17', 'a view of the source is not replaced: ' || v, format('view "%s" cannot be replaced', v), 'source of model "of_view" reads it', 'another name') FROM unnest('{early,below}'::text[]) v;
 SELECT is((SELECT count(*)::int FROM below), 99, 'and stays');
+SELECT gkmeans_create_model('of_part' || part, source, '{recency}', 2) FROM (VALUES (1, 'SELECT *, (SELECT avg(recency) FROM early) AS other FROM customers'),
+	(2, 'WITH w AS (SELECT * FROM early) SELECT * FROM customers'), (3, 'SELECT * FROM customers WHERE false AND EXISTS (SELECT FROM early) UNION ALL SELECT * FROM customers')) parts(part, source);
+SELECT fails_with(format($$SELECT gkmeans_create_view('of_part%s', 'early', if_exists => 'replace')$$, part), '42P17', 'nor where the planner leaves it out: ' || part, 'view "early" cannot be replaced') FROM generate_series(1, 3) part;
+CREATE VIEW aside AS SELECT id, recency FROM customers;
+SELECT gkmeans_create_model('of_constant', 'SELECT id, recency, ''aside''::regclass AS part FROM customers', '{recency}', 2);
+SELECT lives_ok($$SELECT gkmeans_create_view('of_constant', 'aside', if_exists => 'replace')$$, 'a constant that names it reads nothing');
 CREATE MATERIALIZED VIEW kept AS SELECT * FROM below;
 CREATE FUNCTION called() RETURNS SETOF early LANGUAGE sql STABLE AS 'SELECT * FROM gk_test.early';
 SELECT gkmeans_create_model('of_kept', 'kept', '{recency}', 2), gkmeans_create_model('of_called', 'SELECT * FROM called()', '{recency}', 2);
