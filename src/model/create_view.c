@@ -20,6 +20,7 @@
 #include "nodes/nodeFuncs.h"
 #include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteSupport.h"
+#include "rewrite/rowsecurity.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -33,6 +34,7 @@
 #include "model.h"
 #include "model_cache.h"
 #include "model_type.h"
+#include "output_table.h"
 #include "own_function.h"
 #include "scorer.h"
 #include "snapshot_rows.h"
@@ -152,19 +154,9 @@ check_taken(Oid existing, const RangeVar *name, GkModelExists if_exists)
 	check_kind(existing, name);
 }
 
-/* What is read, views and materialized views too, by relations of $1, if $2 is among it. */
-#define READS \
-	"WITH RECURSIVE read AS (SELECT pg_catalog.unnest($1) AS id UNION SELECT d.refobjid" \
-	" FROM read JOIN pg_catalog.pg_rewrite AS w ON w.ev_class OPERATOR(pg_catalog.=) read.id" \
-	" AND w.rulename OPERATOR(pg_catalog.=) '" ViewSelectRuleName "' JOIN pg_catalog.pg_depend" \
-	" AS d ON d.objid OPERATOR(pg_catalog.=) w.oid AND d.classid OPERATOR(pg_catalog.=)" \
-	" 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.refclassid OPERATOR(pg_catalog.=)" \
-	" 'pg_catalog.pg_class'::pg_catalog.regclass)" \
-	" SELECT FROM read WHERE id OPERATOR(pg_catalog.=) $2"
-
-/* Appends the tables and views of a query, within queries as well, to a List of OIDs. */
+/* Adds the tables and views of queries, within queries as well, to a List of OIDs. */
 static bool
-append_relations(Node *node, void *context)
+add_relations(Node *node, void *context)
 {
 	List	  **relations = context;
 
@@ -175,62 +167,74 @@ append_relations(Node *node, void *context)
 		const RangeTblEntry *entry = (const RangeTblEntry *) node;
 
 		if (OidIsValid(entry->relid))
-			*relations = lappend_oid(*relations, entry->relid);
+			*relations = list_append_unique_oid(*relations, entry->relid);
 		return false;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, append_relations, context,
+		return query_tree_walker((Query *) node, add_relations, context,
 								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, append_relations, context);
+	return expression_tree_walker(node, add_relations, context);
 }
 
 /* The same for a query before the planner leaves out what gives no rows. */
 static void
 note_relations(const Query *query, const void *context)
 {
-	(void) append_relations((Node *) unconstify(Query *, query), unconstify(void *, context));
+	(void) add_relations((Node *) unconstify(Query *, query), unconstify(void *, context));
 }
 
-/* True if one of the relations is a relation, or reads it; they are OIDs. */
-static bool
-are_reading(const List *relations, Oid relation_id)
+/* Adds what a view, also one that is materialized, and policies of a table read. */
+static void
+add_read(Oid relation_id, List **relations)
 {
-	Oid			types[] = {OIDARRAYOID, OIDOID};
-	Datum	   *ids = palloc(list_length(relations) * sizeof(Datum));
-	Datum		values[2];
-	int			code;
+	Relation	relation = try_relation_open(relation_id, AccessShareLock);
+	ListCell   *cell;
 
-	for (int i = 0; i < list_length(relations); i++)
-		ids[i] = ObjectIdGetDatum(list_nth_oid(relations, i));
-	values[0] = PointerGetDatum(construct_array(ids, list_length(relations), OIDOID, sizeof(Oid),
-												true, TYPALIGN_INT));
-	values[1] = ObjectIdGetDatum(relation_id);
-	code = SPI_execute_with_args(READS, 2, types, values, NULL, false, 1);
-	if (code != SPI_OK_SELECT)
-		elog(ERROR, "could not look for a view: %s", SPI_result_code_string(code));
-	return SPI_processed > 0;
+	if (relation == NULL)
+		return;
+	for (int i = 0; relation->rd_rules != NULL && i < relation->rd_rules->numLocks; i++)
+		if (relation->rd_rules->rules[i]->event == CMD_SELECT)
+			(void) add_relations((Node *) relation->rd_rules->rules[i]->actions, relations);
+	if (relation->rd_rsdesc != NULL)
+		foreach(cell, relation->rd_rsdesc->policies)
+			(void) add_relations((Node *) ((RowSecurityPolicy *) lfirst(cell))->qual, relations);
+	/* it stays as it is until the transaction ends */
+	relation_close(relation, NoLock);
 }
 
 /*
- * Raises an error if the source reads the view to be replaced, whose query would be lost.  What
- * functions read is known only of those that the planner replaces by their query.
+ * The tables and views that a source reads, and that these read.  What functions read is known only
+ * of those that the planner replaces by their query.
  */
+static List *
+read_by(const GkSourceText *source)
+{
+	List	   *relations = NIL;
+	const GkSourceQuery *query =
+		gk_query_plan(source, psprintf("SELECT t.* FROM %s AS t", source->from), InvalidOid,
+					  note_relations, &relations);
+
+	relations = list_concat_unique_oid(relations, query->tables);
+	for (int i = 0; i < list_length(relations); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		add_read(list_nth_oid(relations, i), &relations);
+	}
+	return relations;
+}
+
+/* Raises an error if the source reads the view to be replaced, whose query would be lost. */
 static void
 check_replaced(const View *view, const GkSourceText *source)
 {
-	const GkSourceQuery *query;
-	List	   *relations = NIL;
-	Oid			replaced;
+	List	   *relations = read_by(source);
+	Oid			replaced = InvalidOid;
 
-	if (!OidIsValid(RangeVarGetRelid(view->name, NoLock, true)))
-		return;
-	query = gk_query_plan(source, psprintf("SELECT t.* FROM %s AS t", source->from), InvalidOid,
-						  note_relations, &relations);
-	relations = list_concat_unique_oid(relations, query->tables);
-	/* others may have made it anew while the call waited for the relations of the source */
-	replaced = RangeVarGetRelid(view->name, NoLock, true);
+	/* as the command does: until now, others may have made it, or given another one its name */
+	(void) RangeVarGetAndCheckCreationNamespace(copyObject(unconstify(RangeVar *, view->name)),
+												AccessExclusiveLock, &replaced);
 	check_kind(replaced, view->name);
-	if (OidIsValid(replaced) && are_reading(relations, replaced))
+	if (OidIsValid(replaced) && list_member_oid(relations, replaced))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("view \"%s\" cannot be replaced", view->name->relname),
@@ -418,12 +422,16 @@ find_taken(RangeVar *name)
 {
 	Oid			existing = InvalidOid;
 	Oid			taken = RangeVarGetRelid(name, NoLock, true);
+	Oid			schema;
 
 	if (OidIsValid(taken))
 		return taken;
-	(void) RangeVarGetAndCheckCreationNamespace(name, NoLock, &existing);
+	schema = RangeVarGetAndCheckCreationNamespace(name, NoLock, &existing);
 	gk_lock_table_name(name);
-	return RangeVarGetRelid(name, NoLock, true);
+	taken = RangeVarGetRelid(name, NoLock, true);
+	if (!OidIsValid(taken))
+		gk_check_type_name(name->relname, schema);
+	return taken;
 }
 
 /* SQL: creates a view of the scored rows of a model, or of its clusters. */
