@@ -20,8 +20,8 @@
 #define GK_SET_PROGRESS_TAG(tag, handle) \
 	SET_LOCKTAG_ADVISORY(tag, InvalidOid, ExtensionRelationId, handle, GK_PROGRESS_KIND)
 
-/* Bytes of a name with its terminator. */
-#define GK_PROGRESS_NAME (2 * NAMEDATALEN + 8)
+/* Bytes of a qualified name, each character a quote, with its terminator. */
+#define GK_PROGRESS_NAME (4 * NAMEDATALEN + 8)
 #define GK_PROGRESS_ENGINE 16
 
 /* The segment.  Numbers are written one by one without a lock: each is correct by itself. */

@@ -230,7 +230,7 @@ SKIP:
 		$forger->query_safe('ROLLBACK');
 	}
 	$forger->query_safe('BEGIN; SELECT forge_lock(forge_segment(4096, pg_backend_pid()))');
-	is(progress('pid, phase, length(model) < 200, engine IS NULL OR length(engine) < 20'), "$forger_pid|unknown|t|t", 'one that is full of ones: names end, numbers are numbers');
+	is(progress('pid, phase, length(model) < 300, engine IS NULL OR length(engine) < 20'), "$forger_pid|unknown|t|t", 'one that is full of ones: names end, numbers are numbers');
 	is($forger->query_safe('SELECT count(*) FROM gkmeans.progress'), '1', 'also in the session itself');
 	$forger->query_safe('ROLLBACK');
 
