@@ -49,9 +49,9 @@ gk_output_table(GkOutputTable *table, const char *argument, const char *name)
 	table->name = gk_quoted_name(table->variable);
 }
 
-/* Raises an error if a type has the name of a table that is to be made, which has one, too. */
-static void
-check_type_name(const char *name, Oid schema)
+/* Raises an error if a type has the name of a relation that is to be made, which has one, too. */
+void
+gk_check_type_name(const char *name, Oid schema)
 {
 	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(name),
 									   ObjectIdGetDatum(schema));
@@ -63,7 +63,7 @@ check_type_name(const char *name, Oid schema)
 	ereport(ERROR,
 			(errcode(ERRCODE_DUPLICATE_OBJECT),
 			 errmsg("type \"%s\" already exists", name),
-			 errhint("A table has a type of its own name. Name another table.")));
+			 errhint("Tables and views have types of their own names. Choose another name.")));
 }
 
 /* Raises an error if the current user may not name what is in a schema. */
@@ -107,7 +107,7 @@ gk_check_place(RangeVar *name)
 	RangeVar   *variable = copyObject(name);
 	Oid			schema = RangeVarGetAndCheckCreationNamespace(variable, NoLock, NULL);
 
-	check_type_name(variable->relname, schema);
+	gk_check_type_name(variable->relname, schema);
 	if (!allowSystemTableMods && (IsCatalogNamespace(schema) || IsToastNamespace(schema)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

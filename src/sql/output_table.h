@@ -36,6 +36,9 @@ typedef struct GkComparison
 /* The table that an argument names; in the current memory context. */
 extern void gk_output_table(GkOutputTable *table, const char *argument, const char *name);
 
+/* Raises 42710 if a table or view cannot be made because a type has its name; see CREATE TABLE. */
+extern void gk_check_type_name(const char *name, Oid schema);
+
 /* Raises the error that CREATE TABLE would, for lack of privileges or because of the name. */
 extern void gk_check_place(RangeVar *name);
 

@@ -68,7 +68,7 @@ SELECT is((SELECT count(*) FROM flower_kinds JOIN flower_moves USING (id) WHERE 
 SELECT fails_with($$SELECT create_labelled('skip')$$, '22023', 'a word that is none', 'labels_mode.*skip');
 SELECT fails_with($$SELECT gkmeans_create_model('never', 'iris', '{sepal_length}', 2, id_column => 'id', labels_table => 'flower_kinds', labels_mode => 'error')$$, '42P07', 'a labels table that is there', 'flower_kinds', NULL, 'labels_mode.*merge');
 CREATE TYPE taken_name AS ENUM ('a');
-SELECT fails_with($$SELECT gkmeans_create_model('taken_name', 'SELECT 1 AS x', '{x}', 1)$$, '42710', 'the name of a type', 'type "taken_name" already exists', NULL, 'Name another table');
+SELECT fails_with($$SELECT gkmeans_create_model('taken_name', 'SELECT 1 AS x', '{x}', 1)$$, '42710', 'the name of a type', 'type "taken_name" already exists', NULL, 'Choose another name');
 ALTER TABLE flower_kinds DROP CONSTRAINT flower_kinds_pkey;
 SELECT fails_with($$SELECT gkmeans_create_model('never', 'iris', '{sepal_length}', 2, id_column => 'id', labels_table => 'flower_kinds')$$, '42P10', 'one that cannot be merged', 'flower_kinds', NULL, 'labels_mode.*delete');
 

@@ -108,8 +108,14 @@ SELECT is((SELECT count(*)::int FROM below), 99, 'and stays');
 SELECT gkmeans_create_model('of_part' || part, source, '{recency}', 2) FROM (VALUES (1, 'SELECT *, (SELECT avg(recency) FROM early) AS other FROM customers'),
 	(2, 'WITH w AS (SELECT * FROM early) SELECT * FROM customers'), (3, 'SELECT * FROM customers WHERE false AND EXISTS (SELECT FROM early) UNION ALL SELECT * FROM customers')) parts(part, source);
 SELECT fails_with(format($$SELECT gkmeans_create_view('of_part%s', 'early', if_exists => 'replace')$$, part), '42P17', 'nor where the planner leaves it out: ' || part, 'view "early" cannot be replaced') FROM generate_series(1, 3) part;
+CREATE TABLE guarded AS TABLE early;
+ALTER TABLE guarded ENABLE ROW LEVEL SECURITY;
+CREATE POLICY those ON guarded USING (id IN (SELECT id FROM early));
+SELECT gkmeans_create_model('of_guarded', 'guarded', '{recency}', 2);
+SELECT fails_with($$SELECT gkmeans_create_view('of_guarded', 'early', if_exists => 'replace')$$, '42P17', 'nor for whom a policy holds', 'view "early" cannot be replaced');
 CREATE VIEW aside AS SELECT id, recency FROM customers;
-SELECT gkmeans_create_model('of_constant', 'SELECT id, recency, ''aside''::regclass AS part FROM customers', '{recency}', 2);
+CREATE VIEW naming AS SELECT id, recency, 'aside'::regclass AS part FROM customers;
+SELECT gkmeans_create_model('of_constant', 'SELECT id, recency, ''aside''::regclass AS part FROM naming', '{recency}', 2);
 SELECT lives_ok($$SELECT gkmeans_create_view('of_constant', 'aside', if_exists => 'replace')$$, 'a constant that names it reads nothing');
 CREATE MATERIALIZED VIEW kept AS SELECT * FROM below;
 CREATE FUNCTION called() RETURNS SETOF early LANGUAGE sql STABLE AS 'SELECT * FROM gk_test.early';
@@ -118,6 +124,8 @@ SELECT fails_with(format($$SELECT gkmeans_create_view(%L, 'early', if_exists => 
 SELECT fails_with($$SELECT gkmeans_create_view('of_view', 'below')$$, '42P07', 'nor is it made again', 'relation "below" already exists', NULL, 'set if_exists to');
 SELECT lives_ok($$SELECT gkmeans_create_view('of_view', 'below', if_exists => 'skip')$$, 'it can be skipped');
 SELECT lives_ok($$SELECT gkmeans_create_view('of_view', 'above'), gkmeans_create_view('of_view', 'above', if_exists => 'replace')$$, 'a view of its rows can be replaced');
+CREATE TYPE level AS ENUM ('low');
+SELECT fails_with(format($$SELECT gkmeans_create_view('rfm', 'level', if_exists => %L)$$, word), '42710', 'a type has the name of the view: ' || word, 'type "level" already exists', NULL, 'another name') FROM unnest('{error,skip,replace}'::text[]) word;
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'customers', if_exists => 'skip')$$, '42809', 'nor is a table taken for one', '"customers" is not a view', NULL, 'another name');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'customers', if_exists => 'replace')$$, '42809', 'a table is no view', '"customers" is not a view');
 SELECT fails_with($$SELECT gkmeans_create_view('rfm', 'x', 'wide')$$, '22023', 'another kind', 'invalid kind', NULL, 'scored.*clusters');
