@@ -176,13 +176,6 @@ add_relations(Node *node, void *context)
 	return expression_tree_walker(node, add_relations, context);
 }
 
-/* The same for a query before the planner leaves out what gives no rows. */
-static void
-note_relations(const Query *query, const void *context)
-{
-	(void) add_relations((Node *) unconstify(Query *, query), unconstify(void *, context));
-}
-
 /* Adds what a view, also one that is materialized, and policies of a table read. */
 static void
 add_read(Oid relation_id, List **relations)
@@ -202,19 +195,14 @@ add_read(Oid relation_id, List **relations)
 	relation_close(relation, NoLock);
 }
 
-/*
- * The tables and views that a source reads, and that these read.  What functions read is known only
- * of those that the planner replaces by their query.
- */
+/* The tables and views that a source reads, and that these read, but for what functions read. */
 static List *
 read_by(const GkSourceText *source)
 {
 	List	   *relations = NIL;
-	const GkSourceQuery *query =
-		gk_query_plan(source, psprintf("SELECT t.* FROM %s AS t", source->from), InvalidOid,
-					  note_relations, &relations);
 
-	relations = list_concat_unique_oid(relations, query->tables);
+	(void) add_relations((Node *) gk_query_rewrite(source, psprintf("SELECT t.* FROM %s AS t",
+																	source->from)), &relations);
 	for (int i = 0; i < list_length(relations); i++)
 	{
 		CHECK_FOR_INTERRUPTS();
