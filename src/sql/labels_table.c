@@ -740,11 +740,20 @@ check_snapshot(const GkLabelsTable *table)
 static void
 take_replacement(GkLabelsTable *table)
 {
-	Oid			before = table->output.relation_id;
+	Oid			checked = table->output.relation_id;
+	Oid			named = gk_table_of_name(&table->output);
 
-	table->output.relation_id = gk_table_of_name(&table->output);
-	if (table->output.relation_id != before)
-		gk_check_own(&table->output);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		table->output.relation_id = named;
+		if (named != checked)
+			gk_check_own(&table->output);
+		checked = named;
+		/* as the INSERT does; the name may be another's after the wait */
+		LockRelationOid(named, RowExclusiveLock);
+		named = gk_table_of_name(&table->output);
+	} while (named != checked);
 }
 
 /* Checks a table that is locked; false if others have written it since a snapshot, if any. */
