@@ -11,17 +11,13 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
 #include "rewrite/rewriteHandler.h"
 #include "rewrite/rewriteSupport.h"
-#include "rewrite/rowsecurity.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -39,6 +35,7 @@
 #include "scorer.h"
 #include "snapshot_rows.h"
 #include "source_query.h"
+#include "source_tables.h"
 #include "sql_function.h"
 #include "sql_values.h"
 #include "table_name.h"
@@ -154,75 +151,18 @@ check_taken(Oid existing, const RangeVar *name, GkModelExists if_exists)
 	check_kind(existing, name);
 }
 
-/* Adds the tables and views of queries, within queries as well, to a List of OIDs. */
-static bool
-add_relations(Node *node, void *context)
-{
-	List	  **relations = context;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-	{
-		const RangeTblEntry *entry = (const RangeTblEntry *) node;
-
-		if (OidIsValid(entry->relid))
-			*relations = list_append_unique_oid(*relations, entry->relid);
-		return false;
-	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, add_relations, context,
-								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, add_relations, context);
-}
-
-/* Adds what a view, also one that is materialized, and policies of a table read. */
-static void
-add_read(Oid relation_id, List **relations)
-{
-	Relation	relation = try_relation_open(relation_id, AccessShareLock);
-	ListCell   *cell;
-
-	if (relation == NULL)
-		return;
-	for (int i = 0; relation->rd_rules != NULL && i < relation->rd_rules->numLocks; i++)
-		if (relation->rd_rules->rules[i]->event == CMD_SELECT)
-			(void) add_relations((Node *) relation->rd_rules->rules[i]->actions, relations);
-	if (relation->rd_rsdesc != NULL)
-		foreach(cell, relation->rd_rsdesc->policies)
-			(void) add_relations((Node *) ((RowSecurityPolicy *) lfirst(cell))->qual, relations);
-	/* it stays as it is until the transaction ends */
-	relation_close(relation, NoLock);
-}
-
-/* The tables and views that a source reads, and that these read, but for what functions read. */
-static List *
-read_by(const GkSourceText *source)
-{
-	List	   *relations = NIL;
-
-	(void) add_relations((Node *) gk_query_rewrite(source, psprintf("SELECT t.* FROM %s AS t",
-																	source->from)), &relations);
-	for (int i = 0; i < list_length(relations); i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		add_read(list_nth_oid(relations, i), &relations);
-	}
-	return relations;
-}
-
 /* Raises an error if the source reads the view to be replaced, whose query would be lost. */
 static void
 check_replaced(const View *view, const GkSourceText *source)
 {
-	List	   *relations = read_by(source);
+	Query	   *query = gk_query_analyze(source, psprintf("SELECT t.* FROM %s AS t", source->from));
 	Oid			replaced = InvalidOid;
 
 	/* as the command does: until now, others may have made it, or given another one its name */
 	(void) RangeVarGetAndCheckCreationNamespace(copyObject(unconstify(RangeVar *, view->name)),
 												AccessExclusiveLock, &replaced);
 	check_kind(replaced, view->name);
-	if (OidIsValid(replaced) && list_member_oid(relations, replaced))
+	if (OidIsValid(replaced) && gk_reads_view(query, replaced))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("view \"%s\" cannot be replaced", view->name->relname),

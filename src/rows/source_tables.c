@@ -12,6 +12,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
+#include "rewrite/rowsecurity.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -29,6 +30,7 @@ typedef struct Search
 	bool		has_others;		/* whether anything else is read */
 	bool		of_all;			/* all tables are listed instead of columns … */
 	List	   *tables;			/* … here */
+	bool		of_policies;	/* their policies are searched instead; they are listed, too */
 } Search;
 
 static bool search_node(Node *node, void *context);
@@ -253,6 +255,23 @@ search_view(Search *search, Oid relation_id)
 	relation_close(view, NoLock);
 }
 
+/* Searches the policies of a table, which may read the table itself. */
+static void
+search_policies(Search *search, Oid relation_id)
+{
+	Relation	relation;
+	ListCell   *cell;
+
+	if (list_member_oid(search->tables, relation_id))
+		return;
+	search->tables = lappend_oid(search->tables, relation_id);
+	relation = relation_open(relation_id, AccessShareLock);
+	if (relation->rd_rsdesc != NULL)
+		foreach(cell, relation->rd_rsdesc->policies)
+			(void) search_node((Node *) ((RowSecurityPolicy *) lfirst(cell))->qual, search);
+	relation_close(relation, NoLock);
+}
+
 /* Searches a relation in the FROM of a query. */
 static void
 search_relation(Search *search, const Query *query, RangeTblEntry *table)
@@ -261,6 +280,8 @@ search_relation(Search *search, const Query *query, RangeTblEntry *table)
 
 	if (kind == RELKIND_VIEW || kind == RELKIND_MATVIEW)
 		search_view(search, table->relid);
+	else if (search->of_policies)
+		search_policies(search, table->relid);
 	else if (search->of_all)
 		search->tables = lappend_oid(search->tables, table->relid);
 	else
@@ -334,6 +355,16 @@ gk_tables_read(Query *query)
 		all = list_concat(all, gk_family_of(lfirst_oid(cell)));
 	put_in_order(all);
 	return all;
+}
+
+/* True if an analysed query reads a view. */
+bool
+gk_reads_view(Query *query, Oid relation_id)
+{
+	Search		search = {.of_policies = true};
+
+	(void) search_node((Node *) query, &search);
+	return list_member_oid(search.views, relation_id);
 }
 
 /* The names of what a column of a relation in FROM is made of, in a family of tables. */

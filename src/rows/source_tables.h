@@ -18,6 +18,12 @@ extern List *gk_columns_read(Query *query, Oid relation_id, bool *has_others);
 /* The tables that an analysed query reads, likewise, with their partitions and children. */
 extern List *gk_tables_read(Query *query);
 
+/*
+ * True if an analysed query reads a view, itself or through views, materialised ones too, and
+ * policies of tables, for whomever they are.  What functions read is not seen.
+ */
+extern bool gk_reads_view(Query *query, Oid relation_id);
+
 /* True if two lists of OIDs in order have one in common. */
 extern bool gk_have_common(const List *a, const List *b);
 
